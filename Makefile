@@ -1,0 +1,39 @@
+# A fresh clone needs Python 3.11+ and a package index; every target sets up what it needs.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format bench clean
+
+help:  ## show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(STAMP)  ## make .venv and install everything, pinned (nothing to do when nothing changed)
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+demo: setup  ## the main job on data that needs no download
+	@$(BIN)/python experiments/paper_failures.py
+
+test: setup  ## the whole test suite, with coverage
+	$(BIN)/python -m pytest -n auto --cov --cov-report=term $(PYTEST_ARGS)
+
+lint: setup  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup  ## let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup  ## speed, as ratios measured in one run
+	@for file in benchmarks/bench_*.py; do $(BIN)/python $$file $(BENCH_ARGS) || exit 1; done
+
+clean:  ## remove the environment and everything generated
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage out

@@ -1,0 +1,84 @@
+"""What one feature is: an integer group for every column of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lowtide.errors import LowtideError, count
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """A partition of the columns into m features, in the order in which they are released.
+
+    One integer per column serves table columns (with their one-hot columns), image patches and terms alike.
+
+    Attributes:
+        groups: (columns,) the feature each column belongs to, 0 … m−1, none left out.
+        names: m names, for people.
+    """
+
+    groups: NDArray[np.intp]
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        groups = np.array(self.groups)
+        if groups.ndim != 1 or not np.issubdtype(groups.dtype, np.integer):
+            raise LowtideError(f"groups must be one whole number per column, got {groups.dtype} {groups.shape}")
+        if not np.array_equal(np.unique(groups), np.arange(len(self.names))):
+            raise LowtideError(
+                f"groups must use every number from 0 to {len(self.names) - 1} (one per name) and no other"
+            )
+        groups = groups.astype(np.intp)
+        groups.flags.writeable = False
+        object.__setattr__(self, "groups", groups)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Features) and self.names == other.names and np.array_equal(self.groups, other.groups)
+
+    def __hash__(self) -> int:
+        return hash((self.names, self.groups.tobytes()))
+
+    def mask(self, mask: ArrayLike) -> NDArray[np.bool_]:
+        """Check a mask over features, of shape (m,) or (n, m), and return it as booleans."""
+        array = np.asarray(mask)
+        if array.dtype != np.bool_:
+            raise LowtideError(f"mask must hold true or false for each feature, got {array.dtype}")
+        if array.ndim not in (1, 2) or array.shape[-1] != len(self):
+            raise LowtideError(f"mask must have shape ({len(self)},) or (n, {len(self)}), got {array.shape}")
+        return array
+
+    def columns(self, mask: ArrayLike) -> NDArray[np.bool_]:
+        """Spread a mask over features, (m,) or (n, m), to the columns they own."""
+        return self.mask(mask)[..., self.groups]
+
+
+def one_per_column(names: int | Sequence[str]) -> Features:
+    """Make every column a feature of its own; give names, or how many columns there are."""
+    if isinstance(names, int):
+        names = [f"x{j + 1}" for j in range(count("columns", names, 1))]
+    return Features(np.arange(len(names)), tuple(names))
+
+
+def patches(height: int, width: int, size: int, *, channels: int = 3) -> Features:
+    """Cut an image into patches of size × size pixels, numbered row by row from the upper left.
+
+    Columns are the pixels row by row, the channels of a pixel side by side. Patches at the right and lower
+    edge are smaller where `size` does not divide the image.
+    """
+    count("height", height, 1)
+    count("width", width, 1)
+    count("channels", channels, 1)
+    count("size", size, 1, max(height, width))
+    across = -(-width // size)
+    rows, columns = np.arange(height) // size, np.arange(width) // size
+    groups = np.repeat((rows[:, None] * across + columns[None, :]).ravel(), channels)
+    names = tuple(f"patch {row},{column}" for row in range(-(-height // size)) for column in range(across))
+    return Features(groups, names)

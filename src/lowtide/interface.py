@@ -1,0 +1,93 @@
+"""The shapes that travel between rooms: protocols and frozen results. Imports nothing of ours."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+NATS_PER_BIT = math.log(2.0)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimated number of nats with its confidence interval; there are no bare floats.
+
+    Attributes:
+        value: the point estimate, in nats.
+        low: lower end of the interval.
+        high: upper end of the interval.
+        n: how many samples it rests on.
+    """
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+    @property
+    def bits(self) -> Estimate:
+        """The same estimate counted in bits."""
+        return Estimate(self.value / NATS_PER_BIT, self.low / NATS_PER_BIT, self.high / NATS_PER_BIT, self.n)
+
+    def __str__(self) -> str:
+        return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A worst-case bound: the divergence at γ = e^epsilon is at most delta."""
+
+    epsilon: float
+    delta: float
+
+    def is_vacuous(self, prior: float = 0.0) -> bool:
+        """Whether every release satisfies it, full disclosure included.
+
+        No release whatever exceeds `(1 − e^ε π)_+` forward, for a secret value of prior π; with the default
+        of 0 the answer holds for every prior and for the reverse direction too.
+        """
+        return self.delta >= max(0.0, 1.0 - math.exp(min(self.epsilon, 700.0)) * prior)
+
+
+X = TypeVar("X")
+S = TypeVar("S")
+
+
+class Sample(NamedTuple, Generic[X, S]):
+    """Rows drawn from a world: the data, and the secret of each row."""
+
+    x: X
+    s: S
+
+
+class World(Protocol[X]):
+    """A law of (X, S) with finite S whose information density is known exactly, in nats."""
+
+    @property
+    def prior(self) -> NDArray[np.float64]:
+        """P(S), of shape (|S|,)."""
+        ...
+
+    def sample(self, n: int, seed: int) -> Sample[X, NDArray[np.intp]]:
+        """Draw n rows; the same seed gives the same rows."""
+        ...
+
+    def density(self, x: X) -> NDArray[np.float64]:
+        """`i(s; x)`, of shape (n, |S|)."""
+        ...
+
+    def prefixes(self, x: X) -> NDArray[np.float64]:
+        """`i(s; x^j)` for j = 0 … m, of shape (n, m + 1, |S|)."""
+        ...
+
+    def observed(self, x: X, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """`i(s; x_A)` for the features A where `mask` is true, of shape (n, |S|)."""
+        ...
+
+    def information(self) -> float:
+        """`I(S; X)`."""
+        ...

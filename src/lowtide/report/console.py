@@ -1,0 +1,69 @@
+"""Tables for the terminal, JSON for machines, and the options that every experiment and benchmark takes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from lowtide.errors import LowtideError
+
+
+def parse_arguments(description: str, argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parse `--json`, `--quick`, `--seed` and `--data`.
+
+    Args:
+        description: what the experiment shows; printed by `--help`.
+        argv: the command line without the program; that of the process by default.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results here, as JSON")
+    parser.add_argument("--quick", action="store_true", help="a smaller run, to see that it works")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of every random draw (default: 0)")
+    data = os.environ.get("LOWTIDE_DATA")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path(data) if data else None,
+        metavar="DIR",
+        help="folder of the data set, where one is needed (default: $LOWTIDE_DATA)",
+    )
+    return parser.parse_args(argv)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], note: str = "") -> None:
+    """Print a table a person can read; floats are rounded to four digits after the point."""
+    table = Table(title=title, title_justify="left", caption=note or None, caption_justify="left")
+    for column, *cells in zip(columns, *rows, strict=True):
+        numeric = all(isinstance(cell, (int, float)) for cell in cells)
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row))
+    # Into a pipe rich would squeeze the table into 80 columns.
+    console = Console()
+    (console if console.is_terminal else Console(width=120)).print(table)
+
+
+def write_json(path: Path, results: Mapping[str, Any]) -> None:
+    """Write results as JSON; the file appears whole or not at all."""
+    text = json.dumps(results, indent=2, allow_nan=False) + "\n"
+    try:
+        handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise LowtideError(
+            f"cannot write {path}: {error.strerror}; choose a folder that exists and is writable"
+        ) from error
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(partial).replace(path)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,43 @@
+"""How many samples the paper's theory asks for."""
+
+from __future__ import annotations
+
+import math
+
+from lowtide.errors import LowtideError, count, within
+
+
+def tide(
+    error: float,
+    *,
+    parameters: int,
+    trim: float = 3.0,
+    lipschitz: float = 1.0,
+    radius: float = 1.0,
+    delta: float = 0.05,
+) -> int:
+    """Return the smallest n that Theorem 5 (as proved in the appendix) accepts for uniform error η.
+
+    `n > 32 M² (d·log(16·L·C·√d / η) + log(2/δ)) / η²`. A worst-case figure: it grows with the number of
+    weights and is far above what a held-out evaluation shows to be enough.
+
+    Args:
+        error: η > 0, in nats.
+        parameters: d, the number of weights of the critic.
+        trim: M > 0, the bound on |g|.
+        lipschitz: L > 0, of the critic in its weights.
+        radius: C > 0, of the ball the weights live in.
+        delta: δ in (0, 1), the probability of failing.
+    """
+    eta = float(within("error", error, 0.0, math.inf, low_open=True, high_open=True))
+    m = float(within("trim", trim, 0.0, math.inf, low_open=True, high_open=True))
+    size = float(within("lipschitz", lipschitz, 0.0, math.inf, low_open=True, high_open=True))
+    size *= float(within("radius", radius, 0.0, math.inf, low_open=True, high_open=True))
+    d = count("parameters", parameters, 1)
+    failure = float(within("delta", delta, 0.0, 1.0, low_open=True, high_open=True))
+    # A cover of fewer than one ball is one ball: the logarithm of its size is not negative.
+    cover = max(0.0, d * math.log(16.0 * size * math.sqrt(d) / eta))
+    bound = 32.0 * (m / eta) * (cover + math.log(2.0 / failure)) * (m / eta)
+    if not math.isfinite(bound):
+        raise LowtideError(f"error {error!r} asks for more samples than a float can count; ask for less accuracy")
+    return math.floor(bound) + 1

@@ -1,0 +1,39 @@
+"""Laws whose information density is known exactly: the referee of every estimate and every bound."""
+
+from lowtide.worlds.base import FiniteWorld
+from lowtide.worlds.enumerable import EnumerableWorld
+from lowtide.worlds.faces import DrawnFaces, drawn_faces
+from lowtide.worlds.gaussian import (
+    GaussianPair,
+    GaussianXor,
+    ShiftedGaussian,
+    gaussian_pair,
+    gaussian_xor,
+    shifted_gaussian,
+)
+from lowtide.worlds.release import Policy, Release, Step
+from lowtide.worlds.small_laws import parity, rare_value, redundant_bit, two_points, xor
+from lowtide.worlds.text import NaiveBayesText, naive_bayes_text
+
+__all__ = [
+    "DrawnFaces",
+    "EnumerableWorld",
+    "FiniteWorld",
+    "GaussianPair",
+    "GaussianXor",
+    "NaiveBayesText",
+    "Policy",
+    "Release",
+    "ShiftedGaussian",
+    "Step",
+    "drawn_faces",
+    "gaussian_pair",
+    "gaussian_xor",
+    "naive_bayes_text",
+    "parity",
+    "rare_value",
+    "redundant_bit",
+    "shifted_gaussian",
+    "two_points",
+    "xor",
+]

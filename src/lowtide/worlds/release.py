@@ -1,0 +1,185 @@
+"""The exact law of a release: by enumeration where it is discrete, by quadrature where it is noised.
+
+Whether a feature was noised is visible in the release (a noised value almost surely equals no raw one), so
+outcomes split into classes: which features were hidden, and the values of the others. Within a class the
+noised features are a finite mixture of unit Gaussians (coordinates are divided by λ), a *cloud*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp, ndtr, xlogy
+
+from lowtide.errors import Floats, LowtideError, broadcast, real, within
+from lowtide.worlds import clouds
+
+Mask = NDArray[np.bool_]
+_LATTICE_STEP = 0.1  # in units of λ, for policies that look at noised values
+_LATTICE_REACH = 7.0
+
+
+class Step(NamedTuple):
+    """What a policy sees when it decides about one feature.
+
+    Attributes:
+        feature: j, the index of the feature.
+        past: (paths, j) what has been disclosed, NaN where redacted.
+        hidden: (paths, j) whether it was hidden.
+        candidates: (k,) the value of the feature in each atom.
+        gain: (paths, k, |S|) the exact `i(s; x_j | y^{j−1})` if it were disclosed untouched; 0 where impossible.
+    """
+
+    feature: int
+    past: Floats
+    hidden: Mask
+    candidates: Floats
+    gain: Floats
+
+
+Policy = Callable[[Step], Mask]
+"""Decides, for every disclosed past and every atom, whether to hide the next feature: (paths, k)."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """The law of a release Y given each secret.
+
+    Attributes:
+        prior: P(S), (|S|,).
+        outcomes: (|S|, outcomes) `P(Y = y | s)` for outcomes that carry no noise.
+        noised: mixtures of unit Gaussians for the outcomes that do.
+    """
+
+    prior: Floats
+    outcomes: Floats
+    noised: tuple[clouds.Cloud, ...] = ()
+
+    def forward(self, epsilon: float) -> Floats:
+        """`E_{e^ε}(P_{Y|s} ‖ P_Y)` for each s, (|S|,)."""
+        gamma = np.exp(float(real("epsilon", epsilon)))
+        return self._positive_part(np.eye(len(self.prior)) - gamma * self.prior)
+
+    def reverse(self, epsilon: float) -> Floats:
+        """`E_{e^ε}(P_Y ‖ P_{Y|s})` for each s, (|S|,)."""
+        gamma = np.exp(float(real("epsilon", epsilon)))
+        return self._positive_part(self.prior - gamma * np.eye(len(self.prior)))
+
+    def information(self) -> float:
+        """`I(S; Y)`, in nats."""
+        return _information(self.prior, self.outcomes) + sum(
+            clouds.integrate(cloud, lambda laws: _pointwise_information(self.prior, laws)) for cloud in self.noised
+        )
+
+    def accuracy(self) -> float:
+        """How often the best attacker, who knows this very law, guesses a binary secret right."""
+        if len(self.prior) != 2:
+            raise LowtideError(f"accuracy is exact for a binary secret only, this one has {len(self.prior)} values")
+        # ∫ max(p₀P₀, p₁P₁) = p₀ + ∫ (p₁P₁ − p₀P₀)_+
+        weights = np.array([[-self.prior[0], self.prior[1]]])
+        return float(self.prior[0] + self._positive_part(weights)[0])
+
+    def _positive_part(self, weights: Floats) -> Floats:
+        """`∫ (Σ_t w_t P_{Y|t})_+` for each row w of weights (rows, |S|)."""
+        total = np.maximum(weights @ self.outcomes, 0.0).sum(axis=1)
+        for cloud in self.noised:
+            total += [clouds.positive_part(signed, cloud.centres) for signed in weights @ cloud.weights]
+        return total
+
+
+def release(atoms: Floats, joint: Floats, hide: ArrayLike | Policy, scale: ArrayLike) -> Release:
+    """The law of a release of the atoms; see `EnumerableWorld.release`."""
+    given_s = joint / joint.sum(axis=1, keepdims=True)
+    scale, _ = broadcast(scale=within("scale", scale, 0.0, np.inf, low_open=True), atoms=atoms[0])
+    prior = joint.sum(axis=1)
+    if callable(hide):
+        return Release(prior, _walk(atoms, joint, hide, scale))
+    hidden = np.asarray(hide)
+    if hidden.dtype != np.bool_ or hidden.shape not in (atoms.shape[1:], atoms.shape):
+        raise LowtideError(
+            f"hide must be true or false, of shape {atoms.shape[1:]} or {atoms.shape}, "
+            f"got {hidden.dtype} {hidden.shape}"
+        )
+    hidden = np.broadcast_to(hidden, atoms.shape)
+    # Atoms are told apart by what was hidden and by the values of what was not.
+    visible = np.concatenate([hidden, np.where(hidden, 0.0, atoms)], axis=1)
+    outcomes, noised = [], []
+    for look in np.unique(visible, axis=0):
+        members = (visible == look).all(axis=1)
+        noise = look[: atoms.shape[1]].astype(bool) & np.isfinite(scale)
+        if noise.any():
+            noised.append(clouds.Cloud(given_s[:, members], atoms[members][:, noise] / scale[noise]))
+        else:
+            outcomes.append(given_s[:, members].sum(axis=1))
+    discrete = np.stack(outcomes, axis=1) if outcomes else np.zeros((len(prior), 0))
+    return Release(prior, discrete, tuple(noised))
+
+
+def _walk(atoms: Floats, joint: Floats, policy: Policy, scale: Floats) -> Floats:
+    """Follow a policy along every disclosed past; return `P(y|s)` of all that can be disclosed, (|S|, paths).
+
+    Noised values are put on a lattice of step λ/10 before the policy sees them. Rounding is post-processing:
+    the law found is that of the rounded release, whose divergences lie (by O(step²)) below the unrounded one's.
+    """
+    likelihood = np.ones((1, len(atoms)))  # P(disclosed past | atom)
+    past, hidden = np.zeros((1, 0)), np.zeros((1, 0), dtype=bool)
+    for j, values in enumerate(atoms.T):
+        gain = _gains(likelihood, joint, values)
+        flags = np.asarray(policy(Step(j, past, hidden, values, gain)))
+        if flags.shape != likelihood.shape or flags.dtype != np.bool_:
+            raise LowtideError(f"a policy must return booleans of shape {likelihood.shape}, got {flags.shape}")
+        options = [(value, False, (values == value).astype(float)) for value in np.unique(values)]
+        options += [(value, True, chance) for value, chance in _noise_options(values, scale[j])]
+        branches = [likelihood * np.where(flags == secret, chance, 0.0) for _, secret, chance in options]
+        alive = [branch.any(axis=1) for branch in branches]
+        past = np.concatenate(
+            [
+                np.column_stack([past[keep], np.full(keep.sum(), v)])
+                for (v, _, _), keep in zip(options, alive, strict=True)
+            ]
+        )
+        hidden = np.concatenate(
+            [
+                np.column_stack([hidden[keep], np.full(keep.sum(), h)])
+                for (_, h, _), keep in zip(options, alive, strict=True)
+            ]
+        )
+        likelihood = np.concatenate([branch[keep] for branch, keep in zip(branches, alive, strict=True)])
+    return (joint / joint.sum(axis=1, keepdims=True)) @ likelihood.T
+
+
+def _noise_options(values: Floats, scale: float) -> list[tuple[float, Floats]]:
+    """What a hidden feature can show, and how likely each atom makes it."""
+    if np.isinf(scale):
+        return [(np.nan, np.ones(len(values)))]
+    low, high = values.min() - _LATTICE_REACH * scale, values.max() + _LATTICE_REACH * scale
+    edges = np.linspace(low, high, int(np.ceil((high - low) / (scale * _LATTICE_STEP))) + 1)
+    below = ndtr((edges[1:-1, None] - values) / scale)
+    below = np.concatenate([np.zeros((1, len(values))), below, np.ones((1, len(values)))])
+    return list(zip(0.5 * (edges[1:] + edges[:-1]), np.diff(below, axis=0), strict=True))
+
+
+def _gains(likelihood: Floats, joint: Floats, values: Floats) -> Floats:
+    """`i(s; x_j | y^{j−1})` for every path and atom, (paths, k, |S|)."""
+    same = (values[:, None] == values[None, :]).astype(float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        before = np.log(likelihood @ joint.T)  # log p(s, y^{j−1}), (paths, |S|)
+        after = np.log(np.einsum("pk,sk,kl->pls", likelihood, joint, same))
+        before = before - logsumexp(before, axis=-1, keepdims=True)
+        after = after - logsumexp(after, axis=-1, keepdims=True)
+        gain = after - before[:, None, :]
+    return np.where(np.isnan(gain), 0.0, gain)
+
+
+def _pointwise_information(prior: Floats, laws: Floats) -> Floats:
+    """`Σ_s p(s) P(y|s) log P(y|s)/P(y)` at each of the points in the last axis of `laws` (|S|, …)."""
+    joint = prior.reshape(-1, *[1] * (laws.ndim - 1)) * laws
+    return np.asarray((xlogy(joint, laws) - xlogy(joint, joint.sum(axis=0))).sum(axis=0))
+
+
+def _information(prior: Floats, outcomes: Floats) -> float:
+    return float(_pointwise_information(prior, outcomes).sum())

@@ -1,0 +1,41 @@
+"""Experiments and benchmarks run as commands and write their JSON."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(script, *options, expect=0):
+    command = [sys.executable, str(ROOT / script), *options]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    assert result.returncode == expect, result.stderr
+    return result.stdout
+
+
+def test_paper_failures(tmp_path):
+    target = tmp_path / "failures.json"
+    printed = run("experiments/paper_failures.py", "--json", str(target))
+    failures = json.loads(target.read_text())["failures"]
+    assert [round(failure["truth"], 3) for failure in failures] == [0.254, 0.045, 0.614, 0.814]
+    for failure in failures:
+        assert failure["claim"] < failure["truth"] <= failure["bound"] + 1e-9
+        assert f"{failure['truth']:.4f}" in printed
+
+
+def test_benchmark(tmp_path):
+    target = tmp_path / "bench.json"
+    run("benchmarks/bench_theory.py", "--quick", "--json", str(target))
+    ratios = json.loads(target.read_text())["ratios"]
+    assert all(ratio > 0 for ratio in ratios.values())
+
+
+@pytest.mark.parametrize("script", sorted(path.relative_to(ROOT) for path in ROOT.glob("[eb]*s/*.py")), ids=str)
+def test_takes_the_common_options(script):
+    printed = run(script, "--help")
+    for option in ("--json", "--quick", "--seed", "--data"):
+        assert option in printed

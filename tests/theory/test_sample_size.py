@@ -1,0 +1,41 @@
+"""The paper's sample size."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lowtide.errors import LowtideError
+from lowtide.theory import sample_size
+
+
+def test_is_the_formula():
+    m, d, size, eta, delta = 3.0, 100, 2.0 * 5.0, 0.1, 0.01
+    bound = 32 * m**2 * (d * math.log(16 * size * math.sqrt(d) / eta) + math.log(2 / delta)) / eta**2
+    n = sample_size.tide(eta, parameters=d, trim=m, lipschitz=2.0, radius=5.0, delta=delta)
+    assert n - 1 <= bound < n
+
+
+@given(st.floats(0.01, 1), st.integers(1, 10_000), st.floats(0.5, 10))
+def test_grows_with_what_is_asked(error, parameters, trim):
+    n = sample_size.tide(error, parameters=parameters, trim=trim)
+    assert n <= sample_size.tide(error / 2, parameters=parameters, trim=trim)
+    assert n <= sample_size.tide(error, parameters=parameters + 1, trim=trim)
+    assert n <= sample_size.tide(error, parameters=parameters, trim=2 * trim)
+    assert n <= sample_size.tide(error, parameters=parameters, trim=trim, delta=0.01)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"error": 0.0, "parameters": 1}, "error"),
+        ({"error": 0.1, "parameters": 0}, "parameters must be at least 1, got 0"),
+        ({"error": 0.1, "parameters": 1.5}, "whole number"),
+        ({"error": 0.1, "parameters": 1, "delta": 1.0}, "delta"),
+        ({"error": 1e-200, "parameters": 1}, "less accuracy"),
+    ],
+)
+def test_refuses_bad_input(arguments, message):
+    with pytest.raises(LowtideError, match=message):
+        sample_size.tide(**arguments)
