@@ -19,6 +19,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 demo: setup  ## the main job on data that needs no download
 	@$(BIN)/python experiments/paper_failures.py
+	@$(BIN)/python experiments/which_features.py
 
 test: setup  ## the whole test suite, with coverage
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term $(PYTEST_ARGS)

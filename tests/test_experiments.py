@@ -27,6 +27,15 @@ def test_paper_failures(tmp_path):
         assert f"{failure['truth']:.4f}" in printed
 
 
+def test_which_features(tmp_path):
+    target = tmp_path / "features.json"
+    run("experiments/which_features.py", "--quick", "--json", str(target))
+    results = json.loads(target.read_text())
+    assert results["held_out"]["low"] < results["exact"] < results["held_out"]["high"]
+    leading = [row[0] for row in sorted(results["rows"], key=lambda row: -row[3])[:3]]
+    assert set(leading) == {"age", "income", "commute"}, "the three columns that shift with the secret"
+
+
 def test_benchmark(tmp_path):
     target = tmp_path / "bench.json"
     run("benchmarks/bench_theory.py", "--quick", "--json", str(target))
@@ -34,7 +43,10 @@ def test_benchmark(tmp_path):
     assert all(ratio > 0 for ratio in ratios.values())
 
 
-@pytest.mark.parametrize("script", sorted(path.relative_to(ROOT) for path in ROOT.glob("[eb]*s/*.py")), ids=str)
+SCRIPTS = [path for path in ROOT.glob("[eb]*s/*.py") if "def main" in path.read_text()]
+
+
+@pytest.mark.parametrize("script", sorted(path.relative_to(ROOT) for path in SCRIPTS), ids=str)
 def test_takes_the_common_options(script):
     printed = run(script, "--help")
     for option in ("--json", "--quick", "--seed", "--data"):

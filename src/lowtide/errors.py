@@ -20,6 +20,10 @@ class LowtideError(ValueError):
     """Something Lowtide was given, or was asked to promise, that it cannot work with."""
 
 
+class LowtideTypeError(LowtideError, TypeError):
+    """The same for a value of the wrong type, where Python and scikit-learn expect a `TypeError`."""
+
+
 def real(name: str, value: ArrayLike) -> Floats:
     """Return `value` as a float array without NaN, of any shape."""
     try:

@@ -1,0 +1,163 @@
+"""Training the bag-of-terms critic: terms and a network together, able to stop anywhere and go on later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lowtide.density.checkpoints import Checkpoints
+from lowtide.density.critics.bag import (
+    Bag,
+    Weighting,
+    bag_sums,
+    combine,
+    initial_networks,
+    term_weights,
+)
+from lowtide.density.objectives import get_objective, normalise
+from lowtide.errors import Floats
+
+Ints = NDArray[np.intp]
+Sparse = Any  # scipy.sparse.csr_array, which carries no types
+
+BATCH = 512
+_RATE, _TERM_RATE = 1e-2, 4e-3  # Adam's first step size, for the networks and for the terms
+_PARTIAL = 0.5  # share of the training rows seen in part: half of them prefixes, half subsets
+_HEADROOM = 0.6  # training starts below the scale of the terms alone, since the networks will share their evidence
+
+
+@dataclass(frozen=True)
+class Start:
+    """Terms alone: how counts are weighted, and one factor for all log-odds."""
+
+    weighting: Weighting
+    factor: float
+
+
+@dataclass(frozen=True)
+class Training:
+    """What is trained on, and how: sparse rows (n, columns), classes s (n,)."""
+
+    rows: Sparse
+    s: Ints
+    log_prior: Floats
+    steps: int
+    objective: str
+    seed: int
+
+    def take(self, index: Ints) -> Training:
+        """These rows only."""
+        return replace(self, rows=self.rows[index], s=self.s[index])
+
+
+Kept = dict[str, Tensor]
+Look = Callable[["Trainer", Kept], None]
+"""Hears of every step; what it keeps is saved and restored with the trainer."""
+
+
+class Trainer:
+    """Terms and a network, trained together by Adam with a step size that falls to 0.
+
+    Every random draw depends on the seed and the number of the step alone, so that a run resumes from its weights.
+    """
+
+    def __init__(self, data: Training, start: Start, odds: Floats, member: int) -> None:
+        self.data, self.start, self.member, self.done = data, start, member, 0
+        generator = torch.Generator().manual_seed(int(self._rng(2, 0).integers(2**62)))
+        present = np.bincount(data.rows.indices, minlength=data.rows.shape[1]).astype(np.float64)
+        networks = initial_networks(present, len(data.s), len(data.log_prior), generator)
+        alone = torch.from_numpy(odds * (start.factor * _HEADROOM)).float()
+        self.weights: dict[str, Tensor] = {"u": alone, **networks}
+        self.learned = [name for name in self.weights if name != "c"]
+        for name in self.learned:
+            self.weights[name].requires_grad_()
+        self.rates = [_TERM_RATE if name == "u" else _RATE for name in self.learned]
+        groups = [
+            {"params": [self.weights[name]], "lr": rate} for name, rate in zip(self.learned, self.rates, strict=True)
+        ]
+        self.optimiser = torch.optim.AdamW(groups, betas=(0.9, 0.99), weight_decay=0.0, foreach=True)
+        self.objective = get_objective(data.objective)
+        self.log_prior = torch.from_numpy(data.log_prior).float()
+
+    def step(self) -> None:
+        """One step on the next batch, some of its rows seen in part."""
+        index = self._batch()
+        rng = self._rng(1, self.done)
+        rows = self.data.rows[index]
+        weight = term_weights(rows.data, self.start.weighting) * partial(rows.indptr, rng)
+        terms, starts = (torch.from_numpy(part.astype(np.int64)) for part in (rows.indices, rows.indptr[:-1]))
+        sums = bag_sums(terms, starts, torch.from_numpy(weight), self.weights)
+        nets, _, width = self.weights["b"].shape
+        kept = torch.from_numpy(2.0 * (rng.random((nets, len(index), width), dtype=np.float32) < 0.5)).float()
+        g = normalise(combine(*sums, self.weights, kept), self.log_prior)
+        s = torch.from_numpy(self.data.s[index]).expand(nets, -1)
+        loss = -self.objective.on_classes(g, s, self.log_prior.exp()).mean()
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
+            group["lr"] = rate * (1 - self.done / self.data.steps)
+        self.optimiser.step()
+        self.done += 1
+
+    def _batch(self) -> Ints:
+        n = len(self.data.s)
+        size = int(np.clip(n // 64, min(n, 32), BATCH))
+        epoch, place = divmod(self.done, n // size)
+        order = self._rng(0, epoch).permutation(n)
+        return order[place * size : (place + 1) * size]
+
+    def _rng(self, use: int, number: int) -> np.random.Generator:
+        return np.random.default_rng([self.data.seed, self.member, use, number])
+
+    def critic(self) -> Bag:
+        """The critic as it is now."""
+        weights = {name: value.detach().clone() for name, value in self.weights.items()}
+        return Bag(torch.arange(self.data.rows.shape[1]), self.start.weighting, weights)
+
+    def run(self, until: int, stage: str, checkpoints: Checkpoints, look: Look) -> Kept:
+        """Train until a step and return what `look` has kept; goes on from a checkpoint, and leaves one at the end."""
+        saved = checkpoints.load(f"{stage}-{self.member}") or {}
+        kept = {name.removeprefix("kept."): value for name, value in saved.items() if name.startswith("kept.")}
+        if saved:
+            self._restore(saved)
+        try:
+            while self.done < until:
+                self.step()
+                look(self, kept)
+        finally:  # also after Ctrl-C
+            state = self._state() | {f"kept.{name}": value for name, value in kept.items()}
+            checkpoints.save(f"{stage}-{self.member}", state)
+        return kept
+
+    def _state(self) -> dict[str, Tensor]:
+        tensors = {f"weights.{name}": value for name, value in self.weights.items()}
+        for name in self.learned:
+            state = self.optimiser.state[self.weights[name]]
+            tensors |= {f"adam.{name}.{key}": torch.as_tensor(value) for key, value in state.items()}
+        return tensors | {"done": torch.tensor(self.done)}
+
+    def _restore(self, saved: dict[str, Tensor]) -> None:
+        with torch.no_grad():
+            for name, value in self.weights.items():
+                value.copy_(saved[f"weights.{name}"])
+        for name in self.learned:
+            prefix = f"adam.{name}."
+            state = {key.removeprefix(prefix): v.clone() for key, v in saved.items() if key.startswith(prefix)}
+            self.optimiser.state[self.weights[name]] = state
+        self.done = int(saved["done"])
+
+
+def partial(indptr: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float32]:
+    """Which entries are seen, (nnz,): most rows whole, of the others a prefix or a random subset of any size."""
+    lengths = np.diff(indptr)
+    u = rng.random((3, len(lengths)))
+    share = np.repeat(u[0], lengths)
+    prefix, whole = np.repeat(u[1] < 0.5, lengths), np.repeat(u[2] >= _PARTIAL, lengths)
+    place = (np.arange(indptr[-1]) - np.repeat(indptr[:-1], lengths) + 0.5) / np.repeat(np.maximum(lengths, 1), lengths)
+    return (whole | (np.where(prefix, place, rng.random(int(indptr[-1]))) < share)).astype(np.float32)

@@ -1,0 +1,80 @@
+"""A fitted model on disk: `config.json` and `model.safetensors` in one folder, written whole or not at all.
+
+Nothing in a bundle is executable. The configuration carries a format version and the checksum of the tensors, so that a
+truncated, mixed-up or tampered bundle is refused instead of answering nonsense.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import Tensor
+
+from lowtide.errors import LowtideError
+
+FORMAT = "lowtide-density"
+VERSION = 1
+_CONFIG, _MODEL = "config.json", "model.safetensors"
+
+
+def write_bundle(path: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    """Write a bundle; a bundle that stands there already is replaced in one step."""
+    if path.exists() and not (path / _CONFIG).is_file():
+        raise LowtideError(f"{path} exists and is no Lowtide bundle; choose another name or remove it")
+    model = save_tensors({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+    head = {"format": FORMAT, "version": VERSION, "sha256": hashlib.sha256(model).hexdigest()}
+    text = json.dumps({**head, **config}, indent=2, allow_nan=False)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
+    except OSError as error:
+        raise LowtideError(f"cannot write {path}: {error.strerror}; choose a folder you may write to") from error
+    try:
+        (partial / _MODEL).write_bytes(model)
+        (partial / _CONFIG).write_text(text + "\n", encoding="utf-8")
+        if path.exists():
+            shutil.rmtree(path)
+        partial.replace(path)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def read_bundle(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read a bundle back, or say what is wrong with it."""
+    config = _read_config(path)
+    try:
+        model = (path / _MODEL).read_bytes()
+    except OSError as error:
+        raise LowtideError(f"{path} has no readable {_MODEL}; copy the whole folder again") from error
+    if hashlib.sha256(model).hexdigest() != config.get("sha256"):
+        raise LowtideError(f"{path / _MODEL} does not match its checksum: truncated or altered; copy the folder again")
+    try:
+        return config, load_tensors(model)
+    except SafetensorError as error:
+        raise LowtideError(f"{path / _MODEL} is no safetensors file; copy the folder again") from error
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads((path / _CONFIG).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise LowtideError(f"{path} is no Lowtide bundle: it has no readable {_CONFIG}") from error
+    except ValueError as error:
+        raise LowtideError(f"{path / _CONFIG} is no JSON: truncated or altered; copy the folder again") from error
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        raise LowtideError(f"{path} is no Lowtide bundle: its format is not {FORMAT!r}")
+    if not isinstance(config.get("version"), int) or config["version"] > VERSION:
+        raise LowtideError(
+            f"{path} has format version {config.get('version')!r}, this Lowtide reads up to {VERSION}; upgrade Lowtide"
+        )
+    return config

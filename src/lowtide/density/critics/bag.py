@@ -1,0 +1,249 @@
+"""The bag-of-terms critic for sparse rows: every present term adds its own evidence, and nothing is ever made dense.
+
+`score = Σ_j w(x_j) u_j + trunk(h / 3√(1 + q)) − trunk(0)` with `h = Σ_j w(x_j) c_j E_j` and `q = Σ_j (w(x_j) c_j)²`
+over the present terms j: what each term tells alone, plus small networks for what terms tell together. All three sums
+run over the entries of a row, so that the score after each present term is one running sum. Dividing by √q keeps long
+texts in the range of the networks.
+
+A term that does not occur adds nothing: the critic is asked about the terms that are *there* (a text with some words
+hidden), not about the knowledge that a word is absent.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import log_expit
+from torch import Tensor
+from torch.nn import functional
+
+from lowtide.errors import Floats, LowtideError
+
+Weighting = Literal["counts", "log", "binary"]
+WEIGHTINGS: tuple[Weighting, ...] = ("counts", "log", "binary")
+"""How often a term occurs (tf) becomes its weight: tf, log₂(1 + tf), or 1."""
+
+Weights = dict[str, Tensor]
+"""`u` (columns, |S|); with networks also `c` (columns,), `E` (columns, k·width), `b` (k, 1, width),
+`V` (k, width, hidden), `a` (k, 1, hidden), `U` (k, hidden, |S|)."""
+
+Sparse = Any  # scipy.sparse.csr_array, which carries no types
+_NETWORK = ("c", "E", "b", "V", "a", "U")
+_GRID = np.linspace(-6.0, 6.0, 121)  # log-odds a term may have
+_ROUNDS = 200  # of expectation maximisation; the posterior means have settled well before
+_BLOCK = 1 << 20  # numbers of running sums to hold at once
+_SPREAD = 3.0  # brings h / √(1 + q) near variance 1 for embeddings of the size they reach in training
+
+
+def term_weights(values: NDArray[np.floating], weighting: Weighting) -> NDArray[np.float32]:
+    """The weight of each entry, (nnz,); an odd function, so that signed entries are allowed."""
+    if weighting == "counts":
+        return np.asarray(values, dtype=np.float32)
+    if weighting == "log":
+        return np.asarray(np.sign(values) * np.log2(1.0 + np.abs(values)), dtype=np.float32)
+    return np.sign(values).astype(np.float32)
+
+
+def log_odds(rows: Sparse, s: NDArray[np.intp], classes: int, weighting: Weighting) -> Floats:
+    """Shrunken `log p(s | term) / p(s)`, (columns, |S|), by empirical Bayes.
+
+    For each class the occurrences of a term in it are binomial, with log-odds against the class's share of all
+    occurrences that are drawn from an unknown law on a grid. Expectation maximisation finds the law; the answer is the
+    posterior mean.
+    """
+    values = np.abs(rows.data) if weighting == "counts" else (rows.data != 0).astype(np.float64)
+    cells = rows.indices.astype(np.int64) * classes + np.repeat(s, np.diff(rows.indptr))
+    inside = np.asarray(np.bincount(cells, values, rows.shape[1] * classes), dtype=np.float64).reshape(-1, classes)
+    if not inside.any():
+        return np.zeros_like(inside)
+    share = np.clip(inside.sum(axis=0) / inside.sum(), 1e-6, 1 - 1e-6)
+    return np.stack([_posterior_mean(inside[:, k], inside.sum(axis=1), share[k]) for k in range(classes)], axis=1)
+
+
+def _posterior_mean(inside: Floats, total: Floats, share: float) -> Floats:
+    """Posterior mean (columns,) of `log p/share` from `inside` successes of `total` trials each."""
+    # Many terms have the same small counts: answer each pair of counts once.
+    pairs, back, times = np.unique(
+        np.stack([inside, total], 1).round(2), axis=0, return_inverse=True, return_counts=True
+    )
+    base = np.log(share / (1 - share))
+    log_p = log_expit(base + _GRID)
+    likelihood = pairs[:, :1] * log_p + (pairs[:, 1:] - pairs[:, :1]) * log_expit(-base - _GRID)
+    likelihood = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
+    times = times * (pairs[:, 1] > 0)
+    law = np.full(len(_GRID), 1 / len(_GRID))
+    for _ in range(_ROUNDS):
+        evidence = likelihood @ law
+        law *= (times / evidence) @ likelihood / times.sum()
+    answer = likelihood @ (law * (log_p - np.log(share))) / (likelihood @ law)
+    return np.where(total > 0, answer[back.reshape(-1)], 0.0)
+
+
+def initial_networks(counts: Floats, rows: int, classes: int, generator: torch.Generator) -> Weights:
+    """One small random network; the scale `c` of a term falls with its document frequency `counts` (columns,)."""
+    width, hidden = 32, 16
+    # log(rows / df), 1 for a term in one of a hundred rows; frequent terms may still matter together with others, and
+    # a term never seen keeps out of the networks.
+    idf = np.maximum(np.log((rows + 1.0) / (counts + 1.0)) / np.log(100.0), 0.5)
+
+    def normal(scale: float, *size: int) -> Tensor:
+        return torch.randn(*size, generator=generator) * scale
+
+    return {
+        "c": torch.from_numpy(np.where(counts > 0, idf, 0.0).astype(np.float32)),
+        "E": normal(0.05, len(counts), width),
+        "b": normal(0.1, 1, 1, width),
+        "V": normal((2 / width) ** 0.5, 1, width, hidden),
+        "a": torch.zeros(1, 1, hidden),
+        "U": normal(0.3 * (2 / hidden) ** 0.5, 1, hidden, classes),
+    }
+
+
+def average(members: list[Weights]) -> Weights:
+    """The weights of a critic whose scores are the mean of those of the members, which share `c`."""
+    side_by_side = {name: torch.cat([one[name] for one in members]) for name in ("b", "V", "a", "U")}
+    terms = torch.stack([one["u"] for one in members]).mean(dim=0)
+    embeddings = torch.cat([one["E"] for one in members], dim=1)
+    return {"u": terms, "c": members[0]["c"], "E": embeddings, **side_by_side}
+
+
+def trunk(h: Tensor, weights: Weights, kept: Tensor | None = None) -> Tensor:
+    """Scores (k, rows, |S|) of the networks from h (rows, k·width); `kept` multiplies the first layer (dropout)."""
+    nets, _, width = weights["b"].shape
+    first = functional.relu(h.view(-1, nets, width).transpose(0, 1) + weights["b"])
+    first = first if kept is None else first * kept
+    return torch.bmm(functional.relu(torch.baddbmm(weights["a"], first, weights["V"])), weights["U"])
+
+
+def combine(alone: Tensor, h: Tensor, q: Tensor, weights: Weights, kept: Tensor | None = None) -> Tensor:
+    """Scores (k, rows, |S|) from the three sums: alone (rows, |S|), h (rows, k·width), q (rows, 1)."""
+    scaled = h / (_SPREAD * torch.sqrt(1.0 + q))
+    together = trunk(scaled, weights, kept) - trunk(torch.zeros_like(h[:1]), weights)
+    return alone + together * (q > 0)
+
+
+def bag_sums(terms: Tensor, starts: Tensor, weight: Tensor, weights: Weights) -> tuple[Tensor, Tensor, Tensor]:
+    """The three sums of every row, from entries in CSR layout: terms and weight (nnz,), starts (rows,)."""
+
+    def total(table: Tensor, share: Tensor) -> Tensor:
+        return functional.embedding_bag(terms, table, starts, mode="sum", per_sample_weights=share)
+
+    scaled = weight * weights["c"][terms]
+    ones = torch.ones(1, 1)
+    q = functional.embedding_bag(torch.zeros_like(terms), ones, starts, mode="sum", per_sample_weights=scaled * scaled)
+    return total(weights["u"], weight), total(weights["E"], scaled), q
+
+
+class Bag:
+    """A fitted bag-of-terms critic: terms alone, and optionally the mean of a few networks on top."""
+
+    kind: ClassVar[str] = "bag"
+
+    def __init__(self, groups: Tensor, weighting: Weighting, weights: Weights) -> None:
+        self.groups, self.weighting, self.weights = groups, weighting, weights
+
+    @property
+    def features(self) -> int:
+        """M, the number of features."""
+        return int(self.groups.max()) + 1
+
+    def scores(self, x: Sparse, seen: Tensor | None = None) -> Tensor:
+        """Scores (n, |S|) of sparse rows (n, columns); `seen` is (n, m)."""
+        rows = self._rows(x)
+        weight = term_weights(rows.data, self.weighting)
+        if seen is not None:
+            owner = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+            weight *= seen.numpy()[owner, self.groups.numpy()[rows.indices]]
+        terms, starts = _long(rows.indices), _long(rows.indptr[:-1])
+        if "E" not in self.weights:
+            share = torch.from_numpy(weight)
+            return functional.embedding_bag(terms, self.weights["u"], starts, mode="sum", per_sample_weights=share)
+        sums = bag_sums(terms, starts, torch.from_numpy(weight), self.weights)
+        return combine(*sums, self.weights).mean(dim=0)
+
+    def present_scores(self, x: Sparse) -> Tensor:
+        """Scores (nnz, |S|) of each row after each of its entries, in CSR order: one pass, in bounded memory."""
+        rows = self._rows(x)
+        if not rows.has_sorted_indices:
+            raise LowtideError("the terms of each row must be in order; call x.sort_indices() first")
+        return self._running(rows.indices, rows.indptr, term_weights(rows.data, self.weighting))
+
+    def prefix_scores(self, x: Sparse, order: Tensor | None = None) -> Tensor:
+        """Scores (n, m + 1, |S|) along `order` (m,): dense, so for small vocabularies; one pass over the entries."""
+        rows = self._rows(x)
+        n, m = rows.shape[0], self.features
+        place = np.arange(m)
+        if order is not None:
+            place[order.numpy()] = np.arange(m)
+        owner = np.repeat(np.arange(n), np.diff(rows.indptr))
+        rank = place[self.groups.numpy()[rows.indices]]
+        sort = np.lexsort((rank, owner))
+        weight = term_weights(rows.data, self.weighting)[sort]
+        running = functional.pad(self._running(rows.indices[sort], rows.indptr, weight), (0, 0, 1, 0))
+        # Scores change only where a term is present: count the entries of each row up to each place.
+        entries = np.zeros((n, m + 1), dtype=np.int64)
+        np.add.at(entries, (owner, rank + 1), 1)
+        entries = entries.cumsum(axis=1)
+        return running[torch.from_numpy(np.where(entries > 0, rows.indptr[:-1, None] + entries, 0))]
+
+    def _running(self, terms: NDArray[Any], indptr: NDArray[Any], weight: NDArray[np.float32]) -> Tensor:
+        """Scores (nnz, |S|) after each entry, row by row."""
+        width = self.weights["u"].shape[1] + (self.weights["E"].shape[1] + 1 if "E" in self.weights else 0)
+        parts = [torch.zeros(0, self.weights["u"].shape[1])]
+        start, limit = 0, max(1, _BLOCK // width)
+        while start < len(indptr) - 1:
+            # As many whole rows as fit, and at least one.
+            end = max(start + 1, int(np.searchsorted(indptr, indptr[start] + limit, side="right")) - 1)
+            place = slice(int(indptr[start]), int(indptr[end]))
+            lengths = np.diff(indptr[start : end + 1])
+            parts.append(self._running_block(_long(terms[place]), torch.from_numpy(weight[place]), lengths))
+            start = end
+        return torch.cat(parts)
+
+    def _running_block(self, terms: Tensor, weight: Tensor, lengths: NDArray[Any]) -> Tensor:
+        before = _long(np.repeat(np.cumsum(lengths) - lengths, lengths))
+        alone = _running_sums(self.weights["u"][terms] * weight[:, None], before)
+        if "E" not in self.weights:
+            return alone
+        scaled = (weight * self.weights["c"][terms])[:, None]
+        h = _running_sums(self.weights["E"][terms] * scaled, before)
+        q = _running_sums(scaled * scaled, before).clamp(min=0.0)
+        return combine(alone, h, q, self.weights).mean(dim=0)
+
+    def _rows(self, x: Sparse) -> Sparse:
+        if not sparse.issparse(x):
+            raise LowtideError("the bag critic reads sparse rows; give a scipy CSR array")
+        if x.shape[1] != len(self.groups):
+            raise LowtideError(f"x must have {len(self.groups)} columns, one per term, got {x.shape[1]}")
+        return x.tocsr()
+
+    def settings(self) -> dict[str, Any]:
+        """How counts become weights."""
+        return {"weighting": self.weighting}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The weights and the groups."""
+        return {"groups": self.groups, **self.weights}
+
+    @classmethod
+    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> Bag:
+        """Rebuild it."""
+        if settings["weighting"] not in WEIGHTINGS:
+            raise LowtideError(f"weighting must be one of {', '.join(WEIGHTINGS)}, got {settings['weighting']!r}")
+        names = ("u", *_NETWORK) if "E" in tensors else ("u",)
+        return cls(tensors["groups"], settings["weighting"], {name: tensors[name] for name in names})
+
+
+def _running_sums(steps: Tensor, before: Tensor) -> Tensor:
+    """Running sums (nnz, d) within rows; `before` (nnz,) is the first entry of the row each entry belongs to."""
+    # In float64: a sum over many rows is taken off again, and float32 would keep its rounding.
+    sums = functional.pad(steps.double().cumsum(dim=0), (0, 0, 1, 0))
+    return (sums[1:] - sums[before]).float()
+
+
+def _long(values: NDArray[Any]) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(values, dtype=np.int64))

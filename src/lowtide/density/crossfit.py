@@ -1,0 +1,229 @@
+"""Choosing sparsity, stopping time and mixture on rows that the networks have not seen.
+
+Networks of every sparsity are trained on all folds but one and judged on that one, under whole and partial
+observation. Each fold stops where the *other* folds say, so no fold is judged where it did the choosing. The mixture is
+kept only if its held-out gain over g = 0 exceeds two standard errors: independent data gives exactly 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from lowtide.density.checkpoints import Checkpoints
+from lowtide.density.gate import fit_gate
+from lowtide.density.questions import Floats32, Ints, Questions, losses
+from lowtide.density.training import Settings, Trainer, batches
+
+_EVERY = 40  # steps between two looks at the held-out rows
+_LEAST = 0.05  # mixture weights below this are dropped
+_ERRORS = 2.0
+
+Tick = Callable[[int], None]
+RunOn = Callable[[str, Trainer], "Run"]
+"""Makes the run of a stage, given its name and its trainer."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the held-out rows ask for.
+
+    Attributes:
+        strengths: sparsity of each kept candidate; empty for the null model.
+        steps: how long to train it.
+        weights: its weight in the sum of scores.
+        gate: how far scores of subsets are believed.
+        held_out: (n,) held-out density of each whole row at its own class.
+        converged: whether every kept candidate stopped before the end.
+        candidates: held-out information of each candidate on whole rows, by name.
+    """
+
+    strengths: tuple[float, ...]
+    steps: tuple[int, ...]
+    weights: tuple[float, ...]
+    gate: Floats32
+    held_out: NDArray[np.float64]
+    converged: bool
+    candidates: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Training:
+    """What the networks are trained on, and how: standardised rows z (n, columns), classes s (n,)."""
+
+    z: Floats32
+    s: Ints
+    groups: Ints
+    log_prior: Floats32
+    settings: Settings
+    seed: int
+
+    def trainer(self, strengths: list[float]) -> Trainer:
+        """A trainer with a network for every strength."""
+        groups, log_prior = torch.tensor(self.groups), torch.from_numpy(self.log_prior)
+        return Trainer(groups, log_prior, strengths, self.settings, seed=self.seed)
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Held-out scores along training.
+
+    Attributes:
+        steps: (t,) when.
+        scores: (t, candidates, q, |S|).
+        losses: (t, candidates, folds) summed loss of each fold.
+    """
+
+    steps: Ints
+    scores: Floats32
+    losses: NDArray[np.float64]
+
+
+def stratified_folds(s: Ints, folds: int, rng: np.random.Generator) -> Ints:
+    """Give every row a fold, with the classes spread evenly."""
+    order = rng.permutation(len(s))
+    order = order[np.argsort(s[order], kind="stable")]
+    fold = np.empty(len(s), dtype=np.intp)
+    fold[order] = np.arange(len(s)) % folds
+    return fold
+
+
+class Run:
+    """A trainer walking through its rows, able to stop anywhere and go on later.
+
+    `kept` holds what a stage collects on the way; it is saved and restored together with the trainer.
+    """
+
+    def __init__(self, trainer: Trainer, stage: str, checkpoints: Checkpoints, tick: Tick) -> None:
+        self.trainer, self.stage, self.checkpoints, self.tick = trainer, stage, checkpoints, tick
+        self.kept: dict[str, torch.Tensor] = {}
+
+    def resume(self) -> None:
+        """Load the state an interrupted fit has left, if there is one."""
+        saved = self.checkpoints.load(self.stage)
+        if saved is not None:
+            self.trainer.restore(saved)
+            self.kept = {name.removeprefix("kept."): v for name, v in saved.items() if name.startswith("kept.")}
+
+    def steps(self, z: Floats32, s: Ints, rows: list[Ints], last: int, seed: int) -> Iterator[int]:
+        """Train until `last`, yielding the number of steps done; an interrupted run is saved before it ends."""
+        data, labels = torch.from_numpy(z), torch.from_numpy(s)
+        walk = batches(rows, self.trainer.settings.batch, np.random.default_rng(seed))
+        for _ in range(self.trainer.done):
+            next(walk)
+        try:
+            while self.trainer.done < last:
+                index = next(walk)
+                self.trainer.step(data[index], labels[index])
+                yield self.trainer.done
+                self.tick(self.trainer.done)
+        except KeyboardInterrupt:
+            kept = {f"kept.{name}": value for name, value in self.kept.items()}
+            self.checkpoints.save(self.stage, self.trainer.state() | kept)
+            raise
+
+
+def held_out_curves(
+    questions: Questions, data: Training, fold: Ints, strengths: tuple[float, ...], run_on: RunOn
+) -> Curves:
+    """Train every (fold, strength) network in one batch; score its fold every few steps."""
+    folds, settings = int(fold.max()) + 1, data.settings
+    nets = [(k, strength) for strength in strengths for k in range(folds)]
+    run = run_on("choose", data.trainer([strength for _, strength in nets]))
+    run.resume()
+    rows = [np.flatnonzero(fold != k) for k, _ in nets]
+    inputs, own_fold = questions.tensors(), fold[questions.row]
+    for done in run.steps(data.z, data.s, rows, settings.steps, data.seed):
+        if done % _EVERY == 0:
+            out = run.trainer.predict(*inputs).view(len(strengths), folds, len(own_fold), -1)
+            run.kept[f"{done:06d}"] = out[:, own_fold, np.arange(len(own_fold))]
+    scores = np.stack([run.kept[name].numpy() for name in sorted(run.kept)])
+    loss = losses(scores, questions) * questions.weight
+    by_fold = np.stack([loss[..., own_fold == k].sum(axis=-1, dtype=np.float64) for k in range(folds)], axis=-1)
+    return Curves(np.array(sorted(map(int, run.kept))), scores, by_fold)
+
+
+def stop_without_looking(curves: Curves, own_fold: Ints) -> tuple[Floats32, Ints]:
+    """Held-out scores (candidates, q, |S|), each fold stopped where the others say, and where all together say."""
+    total = curves.losses.sum(axis=2)
+    chosen = np.empty_like(curves.scores[0])
+    for k in range(curves.losses.shape[2]):
+        rows = own_fold == k
+        for candidate, at in enumerate((total - curves.losses[:, :, k]).argmin(axis=0)):
+            chosen[candidate, rows] = curves.scores[at, candidate, rows]
+    return chosen, total.argmin(axis=0)
+
+
+def mixture_weights(scores: Floats32, questions: Questions, penalty: float = 1e-3) -> NDArray[np.float64]:
+    """Non-negative weights of the candidates' scores (candidates, q, |S|) with the least held-out loss."""
+    onehot = np.eye(len(questions.log_prior), dtype=np.float32)[questions.s]
+    share = questions.weight / questions.weight.sum()
+
+    def objective(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        mixed = np.tensordot(w.astype(np.float32), scores, 1) + questions.log_prior
+        mixed -= mixed.max(axis=1, keepdims=True)
+        p = np.exp(mixed)
+        p /= p.sum(axis=1, keepdims=True)
+        loss = -(share * np.log((p * onehot).sum(axis=1) + 1e-30)).sum()
+        slope = np.einsum("q,kqs,qs->k", share, scores, p - onehot)
+        return float(loss + penalty * (w**2).sum()), slope.astype(np.float64) + 2 * penalty * w
+
+    start = np.full(len(scores), 1 / len(scores))
+    return np.asarray(minimize(objective, start, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(start)).x)
+
+
+def honest_mixture(scores: Floats32, questions: Questions, own_fold: Ints) -> Floats32:
+    """Mixed scores (q, |S|) in which the mixture of each fold was fitted on the other folds."""
+    mixed = np.zeros_like(scores[0])
+    for k in range(int(own_fold.max()) + 1):
+        inside = own_fold == k
+        weights = mixture_weights(scores[:, ~inside], questions.where(~inside)).astype(np.float32)
+        mixed[inside] = np.tensordot(weights, scores[:, inside], 1)
+    return mixed
+
+
+def is_clear(gain: NDArray[np.float64]) -> bool:
+    """Whether a held-out gain per row (n,) is above 0 by more than two standard errors."""
+    return bool(gain.mean() > _ERRORS * gain.std() / np.sqrt(len(gain)))
+
+
+def choose(curves: Curves, questions: Questions, fold: Ints, strengths: tuple[float, ...]) -> Choice:
+    """Mix the candidates; keep the null model unless the held-out gain exceeds two standard errors."""
+    own_fold = fold[questions.row]
+    scores, stop = stop_without_looking(curves, own_fold)
+    weights = mixture_weights(scores, questions)
+    gain = -losses(honest_mixture(scores, questions, own_fold), questions)
+    per_row = np.bincount(questions.row, gain * questions.weight).astype(np.float64)
+    keep = [k for k, weight in enumerate(weights) if weight > _LEAST] if is_clear(per_row) else []
+    whole = np.arange(len(fold))  # the first copy of every row is the whole one
+    alone = -losses(scores, questions)[:, whole]
+    names = [f"masked, sparsity {strength:g}" for strength in strengths]
+    return Choice(
+        tuple(strengths[k] for k in keep),
+        tuple(int(curves.steps[stop[k]]) for k in keep),
+        tuple(float(weights[k]) for k in keep),
+        fit_gate(np.tensordot(weights.astype(np.float32), scores, 1), questions),
+        gain[whole].astype(np.float64) if keep else np.zeros(len(fold)),
+        all(stop[k] < len(curves.steps) - 1 for k in keep),
+        {"null": 0.0, **{name: float(value.mean()) for name, value in zip(names, alone, strict=True)}},
+    )
+
+
+def refit(choice: Choice, data: Training, nets: int, run_on: RunOn) -> dict[str, torch.Tensor]:
+    """Train fresh networks on all rows, each stopped at its candidate's step; mixture weights go into U."""
+    strengths = [strength for strength in choice.strengths for _ in range(nets)]
+    run = run_on("refit", data.trainer(strengths))
+    run.kept = {name: value.clone() for name, value in run.trainer.average.items()}
+    run.resume()
+    stops = torch.tensor(np.repeat(choice.steps, nets))
+    for done in run.steps(data.z, data.s, [np.arange(len(data.z))] * len(strengths), max(choice.steps), data.seed):
+        ready = stops == done
+        for name, value in run.trainer.average.items():
+            run.kept[name][ready] = value[ready]
+    share = torch.tensor(np.repeat(choice.weights, nets) / nets, dtype=torch.float32)
+    return {**run.kept, "U": run.kept["U"] * share[:, None, None]}

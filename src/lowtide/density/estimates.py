@@ -1,0 +1,24 @@
+"""From per-row values to an estimate with its interval."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import t as student
+
+from lowtide.errors import Floats, LowtideError, within
+from lowtide.interface import Estimate
+
+
+def mean_with_interval(values: Floats, level: float = 0.95) -> Estimate:
+    """The mean of held-out values with a Student interval.
+
+    Args:
+        values: (n,) one value per held-out row, in nats.
+        level: how often the interval should hold the mean.
+    """
+    level = float(within("level", level, 0.0, 1.0, low_open=True, high_open=True))
+    if len(values) < 2:
+        raise LowtideError(f"an interval needs at least 2 held-out rows, got {len(values)}")
+    mean = float(np.mean(values))
+    half = float(student.ppf(0.5 + level / 2, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values)))
+    return Estimate(mean, mean - half, mean + half, len(values))

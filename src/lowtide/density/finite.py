@@ -1,0 +1,82 @@
+"""Fitting the density of a finite secret from dense rows in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from lowtide.density.artefact import FitReport
+from lowtide.density.checkpoints import Checkpoints, fingerprint
+from lowtide.density.critics import Critic, Masked, Null
+from lowtide.density.crossfit import Choice, Run, Training, choose, held_out_curves, refit, stratified_folds
+from lowtide.density.estimates import mean_with_interval
+from lowtide.density.objectives import normalise
+from lowtide.density.plan import Plan
+from lowtide.density.progress import progress_bar
+from lowtide.density.questions import Floats32, Ints, ask
+from lowtide.density.scaling import RankScaling
+from lowtide.density.secrets import Classes
+from lowtide.density.training import Settings, Trainer
+from lowtide.features import Features
+
+STRENGTHS = (0.0, 0.5, 0.9)
+_NETS = 5
+
+
+def fit_masked(x: Floats32, s: Ints, classes: Classes, features: Features, plan: Plan) -> tuple[Critic, FitReport]:
+    """Fit any-mask networks, choosing sparsity, stopping time and mixture by cross-fitting; or the null model."""
+    scaling = RankScaling.of(x)
+    log_prior = np.log(classes.prior).astype(np.float32)
+    settings = _settings(len(x), plan)
+    data = Training(scaling(x), s, features.groups, log_prior, settings, plan.seed)
+    mark = fingerprint(x, s, features.groups, plan.objective, settings, plan.folds, plan.seed)
+    checkpoints = Checkpoints(plan.checkpoint, mark)
+    choice = _choose(data, plan, checkpoints)
+    report = FitReport("null", True, mean_with_interval(choice.held_out), 0.0, choice.candidates)
+    if not choice.strengths:
+        checkpoints.clear()
+        return Null(len(classes.labels), len(features)), report
+    with progress_bar("fitting on all rows", max(choice.steps), plan.progress) as tick:
+        again = replace(data, seed=plan.seed + 1)
+        weights = refit(choice, again, _NETS, lambda stage, trainer: Run(trainer, stage, checkpoints, tick))
+    checkpoints.clear()
+    critic = Masked(torch.tensor(features.groups), scaling, weights, torch.from_numpy(choice.gate))
+    chosen = describe(choice.weights, choice.strengths)
+    return critic, replace(report, chosen=chosen, converged=choice.converged, training=_training_gain(critic, x, data))
+
+
+def _choose(data: Training, plan: Plan, checkpoints: Checkpoints) -> Choice:
+    rng = np.random.default_rng(plan.seed)
+    folds = min(plan.folds, int(np.bincount(data.s).min()))
+    fold = stratified_folds(data.s, max(2, folds), rng)
+    questions = ask(data.z, data.s, data.groups, data.log_prior, rng)
+    with progress_bar("choosing on held-out rows", data.settings.steps, plan.progress) as tick:
+
+        def run_on(stage: str, trainer: Trainer) -> Run:
+            return Run(trainer, stage, checkpoints, tick)
+
+        curves = held_out_curves(questions, data, fold, STRENGTHS, run_on)
+    return choose(curves, questions, fold, STRENGTHS)
+
+
+def _settings(n: int, plan: Plan) -> Settings:
+    """The schedule for n rows: by steps, so that its cost does not grow with n."""
+    settings = Settings(objective=plan.objective)
+    batch = int(np.clip(n // 8, 8, settings.batch))
+    steps = settings.steps if plan.steps is None else plan.steps
+    return replace(settings, batch=batch, steps=steps, sparse_steps=steps // 4)
+
+
+def _training_gain(critic: Masked, x: Floats32, data: Training) -> float:
+    """The information that the final critic shows on its own training rows."""
+    with torch.no_grad():
+        g = normalise(critic.scores(torch.from_numpy(x)), torch.from_numpy(data.log_prior)).numpy()
+    return float(g[np.arange(len(data.s)), data.s].mean())
+
+
+def describe(weights: tuple[float, ...], strengths: tuple[float, ...]) -> str:
+    """A mixture in words."""
+    parts = [f"{weight:.2f} × sparsity {a:g}" for weight, a in zip(weights, strengths, strict=True)]
+    return f"masked networks: {' + '.join(parts)}"

@@ -1,0 +1,147 @@
+"""From data and options to a frozen density: which fitter, and what it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from lowtide.density.artefact import Density, FitReport
+from lowtide.density.bag_fitting import fit_bag
+from lowtide.density.critics import Critic, Null, Paper
+from lowtide.density.critics.paper import PaperPairs, train
+from lowtide.density.estimates import mean_with_interval
+from lowtide.density.finite import fit_masked
+from lowtide.density.pair_artefact import PairDensity
+from lowtide.density.plan import Plan
+from lowtide.density.secrets import Classes, is_vector, read_classes, read_vector
+from lowtide.density.streaming import Blocks, fit_stream
+from lowtide.density.structured import fit_structured
+from lowtide.density.threads import one_thread
+from lowtide.errors import LowtideError
+from lowtide.features import Features
+from lowtide.features.frames import Encoder, Rows, read_table
+
+# Beyond this many rows one held-out sample is as good as five folds, and much cheaper.
+_MANY_ROWS = 20_000
+_PAPER_EPOCHS = 3000
+
+
+def fit_density(x: Any, s: ArrayLike | None, plan: Plan) -> Density | PairDensity:
+    """Fit what the data asks for; see `TIDE.fit`."""
+    with one_thread():
+        return _fit_batches(x, plan) if s is None else _fit_rows(x, s, plan)
+
+
+def _fit_rows(x: Any, s: ArrayLike, plan: Plan) -> Density | PairDensity:
+    rows, encoder = read_table(x)
+    if np.asarray(s).shape[:1] != (rows.shape[0],):
+        raise LowtideError(f"X has {rows.shape[0]} rows and s has shape {np.asarray(s).shape}; they must match")
+    if rows.shape[0] < 4:
+        raise LowtideError(f"Found array with {rows.shape[0]} sample(s) while a minimum of 4 is required.")
+    if is_vector(s, plan.secret):
+        return _fit_pairs(rows, s, encoder, plan)
+    classes, codes = read_classes(s)
+    features = read_features(plan.features, encoder)
+    critic, report = _fit_classes(rows, codes, classes, features, plan)
+    return Density(classes, features, critic, plan.trim, encoder, report)
+
+
+def read_features(features: Any, encoder: Encoder) -> Features:
+    """What one feature is: as told, or one per input column."""
+    own = encoder.features()
+    if features is None:
+        return own
+    if isinstance(features, Features):
+        if len(features.groups) == len(own.groups):
+            return features
+        groups, names = features.groups, features.names
+    else:
+        groups = np.asarray(features)
+        if groups.ndim != 1 or not np.issubdtype(groups.dtype, np.integer):
+            raise LowtideError("features must be a Features, or one whole number per column")
+        names = tuple(f"feature {k + 1}" for k in range(len(np.unique(groups))))
+    if len(groups) != len(own):
+        raise LowtideError(f"features has {len(groups)} entries, X has {len(own)} columns; give one group per column")
+    return Features(groups[own.groups], names)
+
+
+def _fit_classes(rows: Rows, s: Any, classes: Classes, features: Features, plan: Plan) -> tuple[Critic, FitReport]:
+    """A finite secret: choose the fitter by the critic asked for and the shape of the data."""
+    if plan.critic == "structured":
+        raise LowtideError("critic='structured' is for a secret that is a vector of numbers; use 'auto' or 'masked'")
+    if plan.critic == "null":
+        report = FitReport("null", True, mean_with_interval(np.zeros(rows.shape[0])), 0.0, {"null": 0.0})
+        return Null(len(classes.labels), len(features)), report
+    if sparse.issparse(rows):
+        return _fit_sparse(rows, s, classes, features, plan)
+    if plan.critic == "bag":
+        raise LowtideError("critic='bag' needs sparse rows (scipy CSR); for dense ones use 'auto' or 'masked'")
+    if plan.recipe == "paper":
+        return _fit_paper(rows, s, classes, features, plan)
+    if rows.shape[0] > _MANY_ROWS:
+        critic, report, _, _ = fit_stream(Blocks(rows, s, plan.seed), replace(plan, features=features))
+        return critic, report
+    return fit_masked(np.ascontiguousarray(rows), s, classes, features, plan)
+
+
+def _fit_sparse(rows: Rows, s: Any, classes: Classes, features: Features, plan: Plan) -> tuple[Critic, FitReport]:
+    if plan.critic == "masked":
+        raise LowtideError("critic='masked' needs dense rows; for sparse ones use 'auto' or 'bag'")
+    if plan.recipe == "paper":
+        raise LowtideError("recipe='paper' needs dense rows; give X.toarray() if it fits in memory")
+    return fit_bag(rows, s, classes, features, plan)
+
+
+def _fit_batches(batches: Any, plan: Plan) -> Density:
+    """A stream of `(X, s)` batches."""
+    if not isinstance(batches, Iterable) or hasattr(batches, "shape") or hasattr(batches, "columns"):
+        raise LowtideError("TIDE requires y to be passed, but the target y is None: give s, or an iterable of (X, s)")
+    critic, report, classes, survey = fit_stream(batches, plan)
+    encoder = survey.encoder or Encoder((), ())
+    features = plan.features if isinstance(plan.features, Features) else encoder.features()
+    return Density(classes, features, critic, plan.trim, encoder, report)
+
+
+def _fit_pairs(rows: Rows, s: ArrayLike, encoder: Encoder, plan: Plan) -> PairDensity:
+    """A secret that is a vector of numbers."""
+    if sparse.issparse(rows):
+        raise LowtideError("a secret of numbers needs dense rows; give X.toarray(), or a secret of classes")
+    if plan.critic not in ("auto", "structured"):
+        raise LowtideError(f"critic={plan.critic!r} is for a finite secret; for a vector of numbers use 'structured'")
+    secret = read_vector(s)
+    dense = np.asarray(rows, dtype=np.float64)
+    if plan.recipe == "paper":
+        return _fit_paper_pairs(dense, secret, encoder, plan)
+    critic, report = fit_structured(dense, secret, plan)
+    return PairDensity(critic, secret.shape[1], plan.trim, encoder, report)
+
+
+def _fit_paper_pairs(x: Any, s: Any, encoder: Encoder, plan: Plan) -> PairDensity:
+    """The paper's recipe on pairs."""
+    net = _train_paper(x, s, plan)
+    critic = PaperPairs(net)
+    values = np.clip(critic.values(x, s), -plan.trim, plan.trim)
+    report = FitReport("the paper's recipe (nothing held out)", False, None, float(values.mean()))
+    return PairDensity(critic, s.shape[1], plan.trim, encoder, report)
+
+
+def _fit_paper(rows: Rows, s: Any, classes: Classes, features: Features, plan: Plan) -> tuple[Critic, FitReport]:
+    onehot = np.eye(len(classes.labels))[s]
+    critic = Paper(_train_paper(rows, onehot, plan), torch.tensor(features.groups), len(classes.labels))
+    with torch.no_grad():
+        g = critic.scores(torch.from_numpy(np.array(rows, dtype=np.float32))).clamp(-plan.trim, plan.trim).numpy()
+    values = g[np.arange(len(s)), s].astype(np.float64)
+    report = FitReport("the paper's recipe (nothing held out)", False, None, float(values.mean()))
+    return critic, report
+
+
+def _train_paper(x: Any, s: Any, plan: Plan) -> torch.nn.Sequential:
+    tensors = (torch.from_numpy(np.array(part, dtype=np.float32)) for part in (x, s))
+    epochs = plan.steps or _PAPER_EPOCHS
+    return train(*tensors, trim=plan.trim, objective=plan.objective, epochs=epochs, seed=plan.seed, show=plan.progress)

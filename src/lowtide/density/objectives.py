@@ -1,0 +1,89 @@
+"""What a critic is trained to maximise: lower bounds on a divergence between joint and product law.
+
+Every objective is `E_joint[T(g)] − E_product[f*(T(g))]` with T = f'(e^g), so that its maximiser is g = i
+(Donsker–Varadhan takes the logarithm of the product expectation instead). Each is a pair of functions of g.
+
+For a finite secret the product expectation over s is an exact sum under the prior, and g is normalised for every
+x so that `Σ_s p(s) e^{g(s,x)} = 1`. Then `log E_product[e^g]` is exactly 0 in every batch, of any size: the bias of
+a log-mean-exp over a small batch never arises, and Donsker–Varadhan, NWJ and cross-entropy are one objective.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import log
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from lowtide.errors import one_of
+
+Term = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A variational lower bound.
+
+    Attributes:
+        name: what users call it.
+        joint: T(g), averaged over the joint law.
+        product: f*(T(g)), averaged over the product law.
+        logarithm: whether the product average enters through its logarithm.
+    """
+
+    name: str
+    joint: Term
+    product: Term
+    logarithm: bool = False
+
+    def on_pairs(self, joint: Tensor, product: Tensor) -> Tensor:
+        """The bound from critic values on joint pairs (…, n) and on product pairs (…, k)."""
+        if self.logarithm:
+            spread = torch.logsumexp(product, dim=-1) - log(product.shape[-1])
+            return self.joint(joint).mean(-1) - spread
+        return self.joint(joint).mean(-1) - self.product(product).mean(-1)
+
+    def on_classes(self, g: Tensor, s: Tensor, prior: Tensor) -> Tensor:
+        """The bound per row from normalised densities g (…, n, |S|), exact over s; shape (…, n)."""
+        joint = self.joint(g.gather(-1, s[..., None]).squeeze(-1))
+        if self.logarithm:
+            return joint  # log Σ_s p(s) e^g = 0 by normalisation
+        return joint - (prior * self.product(g)).sum(-1)
+
+
+# Exponentials are cut where a float32 would overflow; no trimmed density comes near.
+_LARGEST = 40.0
+
+
+def _exp(g: Tensor) -> Tensor:
+    return torch.exp(g.clamp(max=_LARGEST))
+
+
+OBJECTIVES: dict[str, Objective] = {
+    objective.name: objective
+    for objective in (
+        # KL: f = u log u
+        Objective("dv", lambda g: g, _exp, logarithm=True),
+        Objective("nwj", lambda g: g + 1.0, _exp),
+        Objective("cross-entropy", lambda g: g, torch.zeros_like, logarithm=True),
+        # χ²: f = (u − 1)², T = 2(u − 1), f*(T) = T + T²/4 = u² − 1
+        Objective("chi2", lambda g: 2.0 * (_exp(g) - 1.0), lambda g: _exp(2.0 * g) - 1.0),
+        # Jensen–Shannon: T = log 2u/(1 + u), f*(T) = −log(2 − e^T)
+        Objective("js", lambda g: log(2.0) - softplus(-g), lambda g: softplus(g) - log(2.0)),
+        # squared Hellinger: f = (√u − 1)², T = 1 − u^{−1/2}, f*(T) = T/(1 − T) = √u − 1
+        Objective("hellinger", lambda g: 1.0 - torch.exp(-0.5 * g.clamp(min=-_LARGEST)), lambda g: _exp(0.5 * g) - 1.0),
+    )
+}
+
+
+def get_objective(name: str) -> Objective:
+    """Look an objective up by name."""
+    return OBJECTIVES[one_of("objective", name, tuple(OBJECTIVES))]
+
+
+def normalise(scores: Tensor, log_prior: Tensor) -> Tensor:
+    """Shift scores (…, |S|) so that `Σ_s p(s) e^g = 1`: the exact constant that Donsker–Varadhan leaves free."""
+    return scores - torch.logsumexp(scores + log_prior, dim=-1, keepdim=True)

@@ -1,0 +1,125 @@
+"""Make every column standard normal: z-score where the column already is normal, ranks elsewhere.
+
+A z-score keeps what ranks blur, the tails of a normal column; ranks make any other column normal whatever its units,
+its tails and its warps. Ties share their middle rank, and a constant column becomes 0, which tells nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import ndtri
+
+from lowtide.errors import Floats
+
+_TESTED = 4000  # rows of a column that the normality test looks at
+_KNOTS = 1024  # of a rank map: enough for a step of a thousandth in probability
+_DRAWS = 400  # simulated normal columns behind the critical value
+# No normal column reaches 8 spreads (1e-15 a row). The test may miss the row that does; the scale would not survive it.
+_NORMAL_REACH = 8.0
+# Beyond 40 spreads a normal density is 0 in double precision; held there, squares of new values cannot overflow.
+_FARTHEST = 40.0
+# A column that varies by less counts as constant: slopes between its values would overflow.
+_NARROWEST = float(np.finfo(np.float64).tiny / np.finfo(np.float64).eps)
+
+
+@lru_cache(maxsize=8)
+def _scores(n: int) -> Floats:
+    """Blom's normal scores of n sorted rows, scaled to variance 1, (n,)."""
+    grid = ndtri((np.arange(1, n + 1) - 0.375) / (n + 0.25))
+    return grid / np.sqrt(np.mean(grid**2))
+
+
+def _shortfall(ordered: Floats) -> float:
+    """1 − W' of Shapiro and Francia (1972): how far a sorted column (n,) is from a straight normal plot."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = ordered.std()
+        if not 0 < spread < np.inf:  # constant, or too large to square: nothing a z-score could mend
+            return 1.0
+    return 1.0 - float(np.mean(_scores(len(ordered)) * (ordered - ordered.mean()) / spread)) ** 2
+
+
+@lru_cache(maxsize=8)
+def _critical(n: int, level: float) -> float:
+    """Shortfall exceeded by a share `level` of normal samples of size n, by simulation (fixed seed)."""
+    rng = np.random.default_rng(0)
+    sample = np.sort(rng.standard_normal((_DRAWS, n)), axis=1)
+    return float(np.quantile([_shortfall(row) for row in sample], 1 - level))
+
+
+@dataclass(frozen=True)
+class Column:
+    """A monotone map of one column.
+
+    Attributes:
+        knots: (k,) where the values are known; for a linear map the centre and the scale, (2,).
+        values: (k,) what the knots become; empty for a linear map.
+        linear: whether the map is a z-score. Any other is linear between its knots and constant beyond them.
+    """
+
+    knots: Floats
+    values: Floats
+    linear: bool
+
+    def __call__(self, column: Floats) -> Floats:
+        """Map a column, (n,) to (n,); always finite."""
+        if not self.linear:
+            # Two knots may be so close that the slope between them overflows: clip it back.
+            return np.clip(np.interp(column, self.knots, self.values), self.values[0], self.values[-1])
+        centre, scale = self.knots
+        with np.errstate(over="ignore"):
+            return np.clip((column - centre) / scale, -_FARTHEST, _FARTHEST)
+
+
+def _standardised(column: Floats) -> Column | None:
+    """The z-score of a column, or None if one row is so far out that it would set the scale of all."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        centre, scale = column.mean(), column.std()
+        usable = np.abs(column - centre).max() <= _NORMAL_REACH * scale < np.inf
+    return Column(np.array([centre, scale]), np.empty(0), linear=True) if usable else None
+
+
+def _ranked(column: Floats) -> Column:
+    """Middle ranks to normal scores, with mean 0 and variance 1 over the rows."""
+    knots, inverse, counts = np.unique(column, return_inverse=True, return_counts=True)
+    middle = (np.cumsum(counts) - 0.5 * counts) / len(column)
+    values = ndtri(middle)
+    sample = values[inverse]
+    spread = sample.std()
+    values = (values - sample.mean()) / (spread if spread > 0 else 1.0)
+    kept = np.unique(np.linspace(0, len(knots) - 1, _KNOTS).round().astype(int))
+    return Column(knots[kept], values[kept], linear=False)
+
+
+def fit_column(column: Floats, level: float = 0.01) -> Column:
+    """Standardise a column that passes a normality test, rank-normalise any other.
+
+    Args:
+        column: (n,) finite numbers.
+        level: of the test; a normal column is ranked that often, at little cost.
+    """
+    with np.errstate(over="ignore"):
+        if np.ptp(column) < _NARROWEST:
+            return Column(column[:1], np.zeros(1), linear=False)
+    tested = np.sort(column[:: -(-len(column) // _TESTED)])
+    if _shortfall(tested) <= _critical(len(tested), level):
+        return _standardised(column) or _ranked(column)
+    return _ranked(column)
+
+
+@dataclass(frozen=True)
+class Normaliser:
+    """One map per column; constant columns become 0."""
+
+    columns: tuple[Column, ...]
+
+    @classmethod
+    def fit(cls, data: Floats) -> Normaliser:
+        """Learn the maps of the columns of `data`, (n, d)."""
+        return cls(tuple(fit_column(column) for column in data.T))
+
+    def __call__(self, data: Floats) -> Floats:
+        """Map rows (n, d) to (n, d)."""
+        return np.column_stack([f(column) for f, column in zip(self.columns, data.T, strict=True)])

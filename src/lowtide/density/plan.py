@@ -1,0 +1,26 @@
+"""How a fit is run: the options of TIDE, as the fitters read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lowtide.density.secrets import SecretKind
+from lowtide.features import Features
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The options of `TIDE`; see there what each means."""
+
+    features: Features | Sequence[int] | None = None
+    trim: float = 3.0
+    objective: str = "dv"
+    critic: str = "auto"
+    recipe: str = "lowtide"
+    secret: SecretKind = "auto"
+    folds: int = 5
+    steps: int | None = None
+    checkpoint: str | None = None
+    progress: bool | None = None
+    seed: int = 0

@@ -1,0 +1,104 @@
+"""What the secret is: a class out of finitely many, or a vector of numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lowtide.errors import Floats, LowtideError
+
+Labels = NDArray[np.intp]
+Label = str | int | float | bool
+SecretKind = Literal["auto", "classes", "vector"]
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """The values of a finite secret and how often each occurs.
+
+    Attributes:
+        labels: the values, sorted; the order of every (n, |S|) answer.
+        prior: (|S|,) their share of the rows seen in training.
+    """
+
+    labels: tuple[Label, ...]
+    prior: Floats
+
+    @classmethod
+    def from_counts(cls, counts: Mapping[Label, int]) -> Classes:
+        """The classes of rows counted by label; refuses a secret that cannot leak or cannot be held out."""
+        labels = sorted(counts, key=lambda value: (str(type(value)), value))
+        rows, single = sum(counts.values()), sum(count < 2 for count in counts.values())
+        if len(labels) < 2:
+            raise LowtideError(f"s has {len(labels)} class; a secret needs at least two classes to leak anything")
+        if len(labels) > max(2, rows // 2):
+            raise LowtideError(
+                f"s has {len(labels)} classes in {rows} rows; for numbers use secret='vector', "
+                "for labels merge the rare ones"
+            )
+        if single:
+            raise LowtideError(
+                f"{single} of the {len(labels)} classes of s have a single row; a held-out estimate needs two or more "
+                "of each: merge or drop them"
+            )
+        return cls(tuple(labels), np.array([counts[label] for label in labels]) / rows)
+
+    def encode(self, s: ArrayLike) -> Labels:
+        """Turn labels into positions in `labels`."""
+        position = {label: k for k, label in enumerate(self.labels)}
+        codes = [position.get(label) for label in plain_labels(s)]
+        if None in codes:
+            raise LowtideError(
+                f"s holds a value that was not there in training (row {codes.index(None)}); "
+                f"the {len(self.labels)} known ones are in classes_"
+            )
+        return np.array(codes, dtype=np.intp)
+
+
+def is_vector(s: ArrayLike, kind: SecretKind = "auto") -> bool:
+    """Whether the secret is a vector of numbers: told so, several columns, or numbers that are not whole."""
+    if kind != "auto":
+        return kind == "vector"
+    array = np.asarray(s)
+    if array.ndim == 2 and array.shape[1] > 1:
+        return True
+    return bool(array.dtype.kind == "f" and np.isfinite(array).all() and (array != np.round(array)).any())
+
+
+def read_classes(s: ArrayLike) -> tuple[Classes, Labels]:
+    """Find the classes of a finite secret and the class of each row."""
+    values = plain_labels(s)
+    classes = Classes.from_counts(Counter(values))
+    return classes, classes.encode(s)
+
+
+def read_vector(s: ArrayLike) -> Floats:
+    """Return a vector-valued secret as (n, d) floats."""
+    try:
+        array = np.asarray(s, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise LowtideError("a vector-valued secret must hold numbers; for labels use secret='classes'") from error
+    array = array[:, None] if array.ndim == 1 else array
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise LowtideError(f"s must have shape (n,) or (n, d), got {array.shape}")
+    if not np.isfinite(array).all():
+        raise LowtideError("s has NaN or infinite entries; drop those rows")
+    return array
+
+
+def plain_labels(s: Any) -> list[Label]:
+    """Labels as plain Python values, so that they can be sorted, hashed and written as JSON."""
+    array = np.asarray(s)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise LowtideError(f"s must hold one label per row, got shape {array.shape}")
+    values = [value.item() if isinstance(value, np.generic) else value for value in array.tolist()]
+    if any(value is None or value != value for value in values):  # noqa: PLR0124 - NaN differs from itself
+        raise LowtideError("s has missing values (NaN or None); drop those rows or give them a class of their own")
+    return values

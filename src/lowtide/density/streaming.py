@@ -1,0 +1,241 @@
+"""Fitting from a stream: memory does not grow with the number of rows.
+
+The first pass counts the classes and draws a uniform reservoir of rows, to measure the columns on and to hold out.
+Further passes train networks of every sparsity on the same batches; half of the held-out rows decide when to stop and
+how to mix, the other half judges the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from lowtide.density.artefact import FitReport
+from lowtide.density.checkpoints import Checkpoints, fingerprint
+from lowtide.density.critics import Critic, Masked, Null
+from lowtide.density.critics.masked import Weights
+from lowtide.density.crossfit import is_clear, mixture_weights
+from lowtide.density.estimates import mean_with_interval
+from lowtide.density.finite import STRENGTHS, describe
+from lowtide.density.gate import fit_gate
+from lowtide.density.plan import Plan
+from lowtide.density.progress import progress_bar
+from lowtide.density.questions import Floats32, Ints, Questions, ask, losses
+from lowtide.density.scaling import RankScaling
+from lowtide.density.secrets import Classes, Label, plain_labels
+from lowtide.density.training import Settings, Trainer
+from lowtide.errors import LowtideError
+from lowtide.features import Features
+from lowtide.features.frames import Encoder, read_table
+
+Batch = tuple[Any, ArrayLike]
+_HELD_OUT = 4096  # at most; never more than a fifth of the rows
+_BLOCK = 8192
+_EVERY = 100
+_PATIENCE = 12
+_TWINS = 2  # networks per sparsity
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A large array (a memory map, say) as a stream: blocks of rows in one random order, the same in every pass."""
+
+    x: NDArray[np.float32]
+    s: Ints
+    seed: int
+
+    def __iter__(self) -> Iterator[tuple[NDArray[np.float32], Ints]]:
+        """Walk through the blocks."""
+        starts = np.arange(0, len(self.s), _BLOCK)
+        for start in np.random.default_rng(self.seed).permutation(starts):
+            yield np.array(self.x[start : start + _BLOCK]), self.s[start : start + _BLOCK]
+
+
+@dataclass
+class Survey:
+    """What the first pass finds out, row by row, in constant memory."""
+
+    seed: int
+    rows: int = 0
+    counts: dict[Label, int] = field(default_factory=dict)
+    encoder: Encoder | None = None
+
+    def __post_init__(self) -> None:
+        self._rng = np.random.default_rng(self.seed)
+
+    def take(self, x: Any, s: ArrayLike) -> None:
+        """Add a batch."""
+        if self.encoder is None:
+            rows, self.encoder = read_table(x)
+            self.held_x = np.zeros((0, rows.shape[1]), dtype=np.float32)
+            self.held_s: list[Label] = []
+            self.held_at = np.zeros(0, dtype=np.int64)
+        else:
+            rows = self.encoder.encode(x)
+        labels = plain_labels(s)
+        if len(labels) != len(rows):
+            raise LowtideError(f"a batch has {len(rows)} rows and {len(labels)} labels; they must match")
+        for label in labels:
+            self.counts[label] = self.counts.get(label, 0) + 1
+        self._reserve(rows, labels)
+        self.rows += len(rows)
+
+    def _reserve(self, rows: Floats32, labels: list[Label]) -> None:
+        """Keep a uniform sample of all rows seen so far: those with the smallest random keys."""
+        if self.rows == 0:
+            self._keys = np.zeros(0)
+        keys = np.concatenate([self._keys, self._rng.random(len(rows))])
+        kept = np.argsort(keys, kind="stable")[: min(_HELD_OUT, max(8, (self.rows + len(rows)) // 5))]
+        known = np.concatenate([self.held_at, self.rows + np.arange(len(rows))])
+        self._keys, self.held_at = keys[kept], known[kept]
+        everything = self.held_s + labels
+        self.held_s = [everything[k] for k in kept]
+        self.held_x = np.concatenate([self.held_x, rows])[kept]
+
+    def classes(self) -> Classes:
+        """The classes and their shares."""
+        return Classes.from_counts(self.counts)
+
+
+def fit_stream(batches: Iterable[Batch], plan: Plan) -> tuple[Critic, FitReport, Classes, Survey]:
+    """Fit any-mask networks on batches `(X, s)` that can be walked through several times."""
+    survey = Survey(plan.seed)
+    for x, s in batches:
+        survey.take(x, s)
+    if survey.encoder is None:
+        raise LowtideError(
+            "the stream of batches is empty; a generator is used up after one pass: give a list or a class"
+        )
+    classes, scaling = survey.classes(), RankScaling.of(survey.held_x)
+    features = survey.encoder.features() if plan.features is None else _as_features(plan.features)
+    log_prior = np.log(classes.prior).astype(np.float32)
+    codes = classes.encode(np.array(survey.held_s, dtype=object))
+    half = len(codes) // 2
+    rng = np.random.default_rng(plan.seed)
+    held = scaling(survey.held_x)
+    stop = ask(held[:half], codes[:half], features.groups, log_prior, rng)
+    judge = ask(held[half:], codes[half:], features.groups, log_prior, rng)
+    fit = _StreamFit(batches, survey, classes, scaling, features, _settings(survey.rows, plan), plan)
+    weights = fit.run(stop)
+    critic, report = _judge(weights, stop, judge, fit)
+    return critic, report, classes, survey
+
+
+def _as_features(features: Any) -> Features:
+    if not isinstance(features, Features):
+        raise LowtideError("for a stream of batches, features must be a Features object")
+    return features
+
+
+def _settings(rows: int, plan: Plan) -> Settings:
+    settings = Settings(objective=plan.objective)
+    batch = int(np.clip(rows // 100, 32, 1024))
+    steps = plan.steps or int(np.clip(8 * rows / batch, 1000, 8000))
+    return replace(settings, batch=batch, steps=steps, sparse_steps=steps // 4, rate=5e-3)
+
+
+@dataclass
+class _StreamFit:
+    """Training on a stream with early stopping."""
+
+    batches: Iterable[Batch]
+    survey: Survey
+    classes: Classes
+    scaling: RankScaling
+    features: Features
+    settings: Settings
+    plan: Plan
+
+    def run(self, stop: Questions) -> Weights:
+        """Return the best averaged weights of every network, by its loss on the stopping rows."""
+        strengths = [strength for strength in STRENGTHS for _ in range(_TWINS)]
+        log_prior = torch.from_numpy(stop.log_prior)
+        self.trainer = Trainer(
+            torch.tensor(self.features.groups), log_prior, strengths, self.settings, seed=self.plan.seed
+        )
+        mark = fingerprint(self.survey.rows, self.survey.held_x, self.settings, self.plan.seed)
+        checkpoints = Checkpoints(self.plan.checkpoint, mark)
+        self.best = np.full(len(strengths), np.inf)
+        self.kept: Weights = {name: value.clone() for name, value in self.trainer.average.items()}
+        saved = checkpoints.load("stream")
+        if saved is not None:
+            self.trainer.restore(saved)
+            self.best = saved["best"].numpy()
+            self.kept = {name.removeprefix("kept."): v for name, v in saved.items() if name.startswith("kept.")}
+        try:
+            self._train(stop)
+        except KeyboardInterrupt:
+            kept = {f"kept.{name}": value for name, value in self.kept.items()}
+            checkpoints.save("stream", self.trainer.state() | kept | {"best": torch.from_numpy(self.best)})
+            raise
+        checkpoints.clear()
+        return self.kept
+
+    def _train(self, stop: Questions) -> None:
+        inputs, stale, self.converged = stop.tensors(), 0, False
+        with progress_bar("fitting on the stream", self.settings.steps, self.plan.progress) as tick:
+            for z, s in self._steps():
+                self.trainer.step(z[None], s[None])
+                tick(self.trainer.done)
+                if self.trainer.done % _EVERY:
+                    continue
+                loss = (losses(self.trainer.predict(*inputs).numpy(), stop) * stop.weight).sum(axis=1)
+                better = loss < self.best - 1e-4 * abs(loss)
+                for name, value in self.trainer.average.items():
+                    self.kept[name][better] = value[better]
+                self.best = np.where(better, loss, self.best)
+                stale = 0 if better.any() or self.trainer.done <= self.settings.sparse_steps else stale + 1
+                if stale >= _PATIENCE:
+                    self.converged = True
+                    return
+
+    def _steps(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Batches of the right size, without the held-out rows, pass after pass."""
+        held = np.sort(self.survey.held_at)
+        rng = np.random.default_rng(self.plan.seed + self.trainer.done)
+        while self.trainer.done < self.settings.steps:
+            at = 0
+            for x, s in self.batches:
+                rows = self.survey.encoder.encode(x)  # type: ignore[union-attr]
+                numbers = at + np.arange(len(rows))
+                at += len(rows)
+                free = rng.permutation(np.flatnonzero(~np.isin(numbers, held, assume_unique=True)))
+                codes = torch.from_numpy(self.classes.encode(s))
+                for chunk in np.array_split(free, max(1, len(free) // self.settings.batch)):
+                    if self.trainer.done >= self.settings.steps:
+                        return
+                    if len(chunk):
+                        yield torch.from_numpy(self.scaling(rows[chunk])), codes[chunk]
+
+
+def _judge(weights: Weights, stop: Questions, judge: Questions, fit: _StreamFit) -> tuple[Critic, FitReport]:
+    """Mix on the stopping rows, judge on the others, keep the null model unless the gain is clear."""
+    trainer = fit.trainer
+    trainer.average = weights
+
+    def candidate_scores(questions: Questions) -> Floats32:
+        scores = trainer.predict(*questions.tensors()).numpy()
+        return np.asarray(scores.reshape(len(STRENGTHS), _TWINS, *scores.shape[1:]).mean(axis=1))
+
+    stopping = candidate_scores(stop)
+    mixture = mixture_weights(stopping, stop)
+    gate = fit_gate(np.tensordot(mixture.astype(np.float32), stopping, 1), stop)
+    held_out = candidate_scores(judge)
+    gain = -losses(np.tensordot(mixture.astype(np.float32), held_out, 1), judge)
+    rows = int(judge.row.max()) + 1
+    names = [f"masked, sparsity {strength:g}" for strength in STRENGTHS]
+    alone = {name: float(-row[:rows].mean()) for name, row in zip(names, losses(held_out, judge), strict=True)}
+    report = FitReport("null", True, mean_with_interval(np.zeros(rows)), 0.0, {"null": 0.0, **alone})
+    if not is_clear(np.bincount(judge.row, gain * judge.weight).astype(np.float64)):
+        return Null(len(fit.classes.labels), len(fit.features)), report
+    share = torch.tensor(np.repeat(mixture, _TWINS) / _TWINS, dtype=torch.float32)
+    weights = {**weights, "U": weights["U"] * share[:, None, None]}
+    critic = Masked(torch.tensor(fit.features.groups), fit.scaling, weights, torch.from_numpy(gate))
+    chosen = describe(tuple(mixture), STRENGTHS)
+    held = mean_with_interval(gain[:rows].astype(np.float64))
+    return critic, replace(report, chosen=chosen, converged=fit.converged, held_out=held)

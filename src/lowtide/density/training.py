@@ -1,0 +1,147 @@
+"""Training any-mask networks: many at once, each on its own rows and with its own sparsity.
+
+A group soft-threshold on the rows of W and e drops the columns that carry nothing (the sparse phase); the support is
+then frozen and refitted without shrinkage (the relaxed phase). Masks are drawn anew for every batch, so that the critic
+is trained on every question it will be asked. What is kept is a running average of the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from lowtide.density.critics.masked import Shape, Weights, forward, initial_weights
+from lowtide.density.objectives import get_objective, normalise
+
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How networks are trained.
+
+    Attributes:
+        shape: widths of the layers.
+        objective: the bound that is maximised.
+        rate: Adam's step.
+        decay: weight decay.
+        batch: rows per step.
+        sparse_steps: steps with the soft-threshold on.
+        steps: all steps.
+        averaging: how much of the running average a step keeps.
+        whole: share of the rows that are seen whole; the rest are half prefixes, half subsets.
+    """
+
+    shape: Shape = field(default_factory=Shape)
+    objective: str = "dv"
+    rate: float = 1e-2
+    decay: float = 1e-2
+    batch: int = 256
+    sparse_steps: int = 320
+    steps: int = 1280
+    averaging: float = 0.96
+    whole: float = 0.5
+
+
+def soft_threshold_(weights: Tensor, amount: Tensor) -> None:
+    """Shrink the norm of every row (last axis) by `amount` (nets,), in place; short rows become 0."""
+    norm = weights.norm(dim=2, keepdim=True).clamp_(min=1e-12)
+    weights.mul_((1 - amount[:, None, None] / norm).clamp_(min=0))
+
+
+class Trainer:
+    """Several networks of one shape, trained in one batched product.
+
+    A strength is measured in units of √width: under Adam a row of W that sees only noise moves about rate·√width a
+    step, so thresholds near half of that remove noise and keep signal, whatever the scale of the loss.
+    """
+
+    def __init__(
+        self, groups: Tensor, log_prior: Tensor, strengths: list[float], settings: Settings, *, seed: int
+    ) -> None:
+        self.groups, self.log_prior, self.settings = groups, log_prior, settings
+        self.prior = log_prior.exp()
+        self.features, self.done = int(groups.max()) + 1, 0
+        self.objective = get_objective(settings.objective)
+        self.generator = torch.Generator().manual_seed(seed)
+        self.shrink = settings.rate * settings.shape.width**0.5 * torch.tensor(strengths)
+        start = initial_weights(len(strengths), groups, len(log_prior), settings.shape, self.generator)
+        self.weights: Weights = {name: value.requires_grad_() for name, value in start.items()}
+        self.average: Weights = {name: value.detach().clone() for name, value in start.items()}
+        self.alive: Weights = {name: torch.ones_like(self.average[name][:, :, :1]) for name in ("W", "e")}
+        self.optimiser = torch.optim.AdamW(
+            self.weights.values(), lr=settings.rate, weight_decay=settings.decay, foreach=True
+        )
+
+    def step(self, z: Tensor, s: Tensor) -> None:
+        """One step on standardised rows z (nets or 1, batch, columns) with classes s (nets or 1, batch)."""
+        z, s = z.expand(len(self.shrink), -1, -1), s.expand(len(self.shrink), -1)
+        seen = self._draw_masks(s.shape)
+        g = normalise(forward(z * seen[..., self.groups], seen.float(), self.weights), self.log_prior)
+        loss = -self.objective.on_classes(g, s, self.prior).mean(dim=1).sum()
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimiser.step()
+        self._shrink()
+        self.done += 1
+
+    @torch.no_grad()
+    def _shrink(self) -> None:
+        for name in ("W", "e"):
+            if self.done < self.settings.sparse_steps:
+                soft_threshold_(self.weights[name], self.shrink)
+                self.alive[name] = (self.weights[name].norm(dim=2, keepdim=True) > 0).float()
+            else:
+                self.weights[name].mul_(self.alive[name])
+        for name, value in self.weights.items():
+            self.average[name].lerp_(value, 1 - self.settings.averaging)
+
+    def _draw_masks(self, shape: torch.Size) -> Tensor:
+        """(nets, rows, m) masks: whole, prefix, or a subset of uniform size."""
+        u = torch.rand(*shape, 3, generator=self.generator)
+        subset = torch.rand(*shape, self.features, generator=self.generator) < u[..., :1]
+        prefix = torch.arange(self.features) < u[..., :1] * (self.features + 1)
+        return torch.where(u[..., 1:2] < 0.5, subset, prefix) | (u[..., 2:] < self.settings.whole)
+
+    @torch.no_grad()
+    def predict(self, z: Tensor, seen: Tensor) -> Tensor:
+        """Scores (nets, rows, |S|) of the averaged weights; z has its unseen columns at 0."""
+        return forward(z, seen, self.average)
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything the next step depends on."""
+        tensors = {f"weights.{name}": value for name, value in self.weights.items()}
+        tensors |= {f"average.{name}": value for name, value in self.average.items()}
+        tensors |= {f"alive.{name}": value for name, value in self.alive.items()}
+        for number, state in enumerate(self.optimiser.state.values()):
+            tensors |= {f"adam.{number}.{name}": torch.as_tensor(value) for name, value in state.items()}
+        return tensors | {"generator": self.generator.get_state(), "done": torch.tensor(self.done)}
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Go on from a saved state."""
+        with torch.no_grad():
+            for name, value in self.weights.items():
+                value.copy_(tensors[f"weights.{name}"])
+        self.average = {name: tensors[f"average.{name}"].clone() for name in self.average}
+        self.alive = {name: tensors[f"alive.{name}"].clone() for name in self.alive}
+        for number, parameter in enumerate(self.weights.values()):
+            prefix = f"adam.{number}."
+            state = {name.removeprefix(prefix): v.clone() for name, v in tensors.items() if name.startswith(prefix)}
+            self.optimiser.state[parameter] = state
+        self.generator.set_state(tensors["generator"])
+        self.done = int(tensors["done"])
+
+
+def batches(rows: list[Rows], size: int, rng: np.random.Generator) -> Iterator[Tensor]:
+    """Endless (nets, size) row numbers: every network walks through its own rows in a new order each epoch."""
+    least = min(len(own) for own in rows)
+    size = min(size, least)
+    while True:
+        order = np.stack([rng.permutation(own)[:least] for own in rows])
+        for start in range(0, least - size + 1, size):
+            yield torch.from_numpy(order[:, start : start + size])

@@ -1,0 +1,203 @@
+"""The frozen density: identities that hold for any weights, and bundles that do not lie."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from lowtide.density import Density, FitReport
+from lowtide.density.critics import Masked, Null
+from lowtide.density.critics.masked import Shape, initial_weights
+from lowtide.density.scaling import RankScaling
+from lowtide.density.secrets import Classes
+from lowtide.errors import LowtideError
+from lowtide.features import Features
+from lowtide.features.frames import Encoder
+from lowtide.interface import Estimate
+
+GROUPS = np.array([0, 1, 1, 2, 3, 3, 3, 4])
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return np.random.default_rng(0).standard_normal((40, len(GROUPS))).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def density(rows):
+    """A density with random weights: nothing fitted, everything else real."""
+    generator = torch.Generator().manual_seed(0)
+    groups = torch.tensor(GROUPS)
+    weights = initial_weights(3, groups, 3, Shape(), generator)
+    weights["e"] += 0.3 * torch.randn(weights["e"].shape, generator=generator)
+    weights["W"][:, GROUPS == 2], weights["e"][:, 2] = 0.0, 0.0  # a feature no network looks at
+    gate = torch.tensor([0.5, 1.0, 0.2, 0.0, 0.7, 2.0])
+    critic = Masked(groups, RankScaling.of(rows), weights, gate)
+    report = FitReport("by hand", True, Estimate(0.1, 0.0, 0.2, 40), 0.15, {"null": 0.0})
+    names = ("a", "b", "c", "d", "e")
+    classes = Classes(("x", "y", "z"), np.array([0.5, 0.3, 0.2]))
+    return Density(classes, Features(GROUPS, names), critic, 3.0, Encoder((), (None,) * len(GROUPS)), report)
+
+
+def test_label_symmetry(density, rows):
+    untrimmed = Density(density.classes, density.features, density.critic, 50.0, density.encoder)
+    total = (density.classes.prior * np.exp(untrimmed.prefixes(rows))).sum(axis=-1)
+    np.testing.assert_allclose(total, 1.0, rtol=1e-5)
+
+
+def test_one_pass_equals_separate_questions(density, rows):
+    prefixes = density.prefixes(rows)
+    for j in range(6):
+        np.testing.assert_allclose(prefixes[:, j], density.observed(rows, np.arange(5) < j), atol=1e-4)
+    np.testing.assert_allclose(prefixes[:, -1], density(rows), atol=1e-4)
+    np.testing.assert_array_equal(prefixes[:, 0], 0.0)
+
+
+def test_a_mask_for_each_row(density, rows):
+    masks = np.random.default_rng(1).random((40, 5)) < 0.5
+    alone = np.concatenate([density.observed(rows[i : i + 1], masks[i]) for i in range(40)])
+    np.testing.assert_allclose(density.observed(rows, masks), alone, atol=1e-9)
+
+
+def test_unseen_columns_do_not_matter(density, rows):
+    mask = np.array([True, False, True, False, True])
+    changed = np.where(mask[GROUPS], rows, 99.0)
+    np.testing.assert_array_equal(density.observed(rows, mask), density.observed(changed, mask))
+
+
+def test_conditionals_add_up(density, rows):
+    np.testing.assert_allclose(density.conditionals(rows).sum(axis=1), density(rows), atol=1e-4)
+
+
+def test_shapley_adds_up_and_matches_the_definition(density, rows):
+    few = rows[:3]
+    attribution = density.shapley(few, orders=2000, seed=1)
+    np.testing.assert_allclose(attribution.values.sum(axis=1), density(few), atol=1e-4)
+    # The definition: a weighted sum over all subsets.
+    exact = np.zeros_like(attribution.values)
+    for subset in range(32):
+        mask = (subset >> np.arange(5)) & 1 == 1
+        weight = 1 / (5 * [1, 4, 6, 4, 1, 1][mask.sum()])
+        for j in np.flatnonzero(~mask):
+            grown = mask | (np.arange(5) == j)
+            exact[:, j] += weight * (density.observed(few, grown) - density.observed(few, mask))
+    assert (np.abs(attribution.values - exact) <= 5 * attribution.error + 1e-3).mean() > 0.99
+    assert attribution.orders == 2000
+    assert attribution.error.max() < 0.1
+
+
+def test_a_feature_nobody_looks_at_gets_nothing(density, rows):
+    ungated = Masked(density.critic.groups, density.critic.scaling, density.critic.weights, torch.zeros(6))
+    plain = Density(density.classes, density.features, ungated, 3.0, density.encoder)
+    np.testing.assert_allclose(plain.conditionals(rows)[:, 2], 0.0, atol=1e-6)
+
+
+def test_trim_bounds_every_answer(density, rows):
+    tight = Density(density.classes, density.features, density.critic, 0.1, density.encoder)
+    assert np.abs(tight(rows)).max() <= 0.1
+    assert np.abs(tight.conditionals(rows)).max() <= 0.2 + 1e-9
+
+
+def test_information_has_an_interval(density, rows):
+    estimate = density.information(rows, ["x", "y"] * 20)
+    assert estimate.low < estimate.value < estimate.high
+    assert estimate.n == 40
+    assert estimate.bits.value == pytest.approx(estimate.value / np.log(2))
+    with pytest.raises(LowtideError, match="X has 40 rows and s 2"):
+        density.information(rows, ["x", "y"])
+
+
+def test_save_and_load(density, rows, tmp_path):
+    density.save(tmp_path / "bundle")
+    again = Density.load(tmp_path / "bundle")
+    assert sorted(path.name for path in (tmp_path / "bundle").iterdir()) == ["config.json", "model.safetensors"]
+    np.testing.assert_array_equal(again.prefixes(rows), density.prefixes(rows))
+    assert again.report == density.report
+    assert again.features == density.features
+    assert again.classes.labels == density.classes.labels
+    density.save(tmp_path / "bundle")  # replacing a bundle is fine
+    assert [path.name for path in tmp_path.iterdir()] == ["bundle"], "nothing half-done is left behind"
+
+
+def test_the_null_model_saves_too(tmp_path):
+    null = Density(
+        Classes((0, 1), np.array([0.5, 0.5])),
+        Features(np.arange(2), ("a", "b")),
+        Null(2, 2),
+        3.0,
+        Encoder((), (None, None)),
+    )
+    null.save(tmp_path / "null")
+    assert Density.load(tmp_path / "null").prefixes(np.zeros((4, 2))).shape == (4, 3, 2)
+
+
+class TestDamage:
+    @pytest.fixture
+    def bundle(self, density, tmp_path):
+        density.save(tmp_path / "bundle")
+        return tmp_path / "bundle"
+
+    def edit(self, bundle, **changes):
+        path = bundle / "config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+    def test_truncated_tensors(self, bundle):
+        model = bundle / "model.safetensors"
+        model.write_bytes(model.read_bytes()[:-100])
+        with pytest.raises(LowtideError, match="does not match its checksum"):
+            Density.load(bundle)
+
+    def test_tampered_tensors(self, bundle):
+        model = bundle / "model.safetensors"
+        content = bytearray(model.read_bytes())
+        content[-1] ^= 1
+        model.write_bytes(bytes(content))
+        with pytest.raises(LowtideError, match="truncated or altered"):
+            Density.load(bundle)
+
+    def test_truncated_config(self, bundle):
+        path = bundle / "config.json"
+        path.write_text(path.read_text()[:50])
+        with pytest.raises(LowtideError, match="is no JSON"):
+            Density.load(bundle)
+
+    def test_a_newer_version(self, bundle):
+        self.edit(bundle, version=99)
+        with pytest.raises(LowtideError, match="format version 99, this Lowtide reads up to 1; upgrade"):
+            Density.load(bundle)
+
+    def test_another_format(self, bundle):
+        self.edit(bundle, format="something")
+        with pytest.raises(LowtideError, match="its format is not"):
+            Density.load(bundle)
+
+    def test_a_missing_part(self, bundle):
+        self.edit(bundle, critic={"kind": "unheard of"})
+        with pytest.raises(LowtideError, match="lacks or garbles"):
+            Density.load(bundle)
+
+    def test_missing_files(self, bundle, tmp_path):
+        (bundle / "model.safetensors").unlink()
+        with pytest.raises(LowtideError, match=r"no readable model\.safetensors"):
+            Density.load(bundle)
+        with pytest.raises(LowtideError, match=r"no readable config\.json"):
+            Density.load(tmp_path / "nowhere")
+
+    def test_saving_over_something_else(self, density, tmp_path):
+        (tmp_path / "precious").mkdir()
+        (tmp_path / "precious" / "thesis.txt").write_text("years of work")
+        with pytest.raises(LowtideError, match="is no Lowtide bundle; choose another name"):
+            density.save(tmp_path / "precious")
+        assert (tmp_path / "precious" / "thesis.txt").exists()
+
+
+def test_refuses_bad_questions(density, rows):
+    with pytest.raises(LowtideError, match="X has 7 features, but TIDE is expecting 8"):
+        density(rows[:, :7])
+    with pytest.raises(LowtideError, match="mask must have shape"):
+        density.observed(rows, np.ones(8, dtype=bool))
+    with pytest.raises(LowtideError, match="mask has 3 rows and X 40"):
+        density.observed(rows, np.ones((3, 5), dtype=bool))
+    with pytest.raises(LowtideError, match="orders must be at least 2"):
+        density.shapley(rows, orders=1)

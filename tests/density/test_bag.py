@@ -1,0 +1,277 @@
+"""The bag-of-terms critic against texts whose density is known exactly."""
+
+import resource
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from lowtide import worlds
+from lowtide.density import bag_fitting
+from lowtide.density.artefact import Density
+from lowtide.density.bag_fitting import fit_bag
+from lowtide.density.critics.bag import Bag, average, initial_networks, log_odds
+from lowtide.density.plan import Plan
+from lowtide.density.secrets import read_classes
+from lowtide.errors import LowtideError
+from lowtide.features import Features, one_per_column
+from lowtide.features.frames import Encoder
+
+VOCABULARY = 300
+
+
+def fit(x, s, features=None, trim=8.0, **options):
+    """A density fitted to sparse rows, without the estimator around it."""
+    classes, codes = read_classes(s)
+    rows = sparse.csr_array(x, dtype=np.float32)
+    features = features or one_per_column(rows.shape[1])
+    critic, report = fit_bag(rows, codes, classes, features, Plan(progress=False, **options))
+    return Density(classes, features, critic, trim, Encoder((), (None,) * rows.shape[1]), report)
+
+
+def networks(columns, classes=2, seed=0, members=3):
+    """Random weights with networks: what is true of every critic needs no fit."""
+    generator = torch.Generator().manual_seed(seed)
+    counts = np.random.default_rng(seed).integers(1, 50, columns).astype(float)
+    drawn = [initial_networks(counts, 60, classes, generator) for _ in range(members)]
+    for one in drawn:
+        one["u"], one["E"] = torch.randn(columns, classes, generator=generator), 20 * one["E"]
+    return average(drawn)
+
+
+def random_density(columns, groups=None, weighting="log", trim=50.0):
+    features = one_per_column(columns) if groups is None else Features(groups, tuple(map(str, np.unique(groups))))
+    classes, _ = read_classes([0, 0, 1, 1, 1])
+    critic = Bag(torch.tensor(features.groups), weighting, networks(columns))
+    return Density(classes, features, critic, trim, Encoder((), (None,) * columns))
+
+
+def bags(n, columns, rate=0.3, seed=0):
+    return sparse.csr_array(np.random.default_rng(seed).poisson(rate, (n, columns)).astype(np.float32))
+
+
+def exclusive_or(n, seed=0):
+    """Two words, each in one of two spellings; the secret is whether the spellings agree."""
+    rng = np.random.default_rng(seed)
+    bits = rng.integers(0, 2, (n, 2))
+    x = np.zeros((n, 4), dtype=np.float32)
+    x[np.arange(n), bits[:, 0]] = x[np.arange(n), 2 + bits[:, 1]] = 1.0
+    return sparse.csr_array(x), bits[:, 0] ^ bits[:, 1]
+
+
+@pytest.fixture(scope="module")
+def world():
+    return worlds.naive_bayes_text(VOCABULARY, 2)
+
+
+@pytest.fixture(scope="module")
+def density(world):
+    return fit(*world.sample(8000, seed=0))
+
+
+def test_density_of_naive_bayes_text(world, density):
+    x, s = world.sample(3000, seed=1)
+    assert np.abs(density.density(x) - world.density(x)).mean() < 0.15
+    assert density.information(x, s).value > 0.95 * world.density(x)[np.arange(len(s)), s].mean()
+    held_out = density.report.held_out
+    assert held_out.low < world.information() < held_out.high
+    assert density.report.candidates["null"] == 0.0
+    assert density.report.chosen.startswith("bag")
+
+
+def test_three_classes():
+    world = worlds.naive_bayes_text(VOCABULARY, 3, seed=3)
+    density = fit(*world.sample(6000, seed=0))
+    x, s = world.sample(2000, seed=1)
+    assert density.information(x, s).value > 0.93 * world.density(x)[np.arange(len(s)), s].mean()
+    np.testing.assert_allclose(np.exp(density.density(x)) @ density.classes.prior, 1.0, atol=1e-3)
+
+
+def test_conditionals_of_present_terms_seen_twenty_times(world, density):
+    seen, _ = world.sample(8000, seed=0)
+    frequent = np.asarray(seen.sum(axis=0)).ravel() >= 20
+    x, _ = world.sample(1000, seed=1)
+    answer = density.conditionals(x)
+    # What each row tells while its words are read in the order of the vocabulary.
+    truth = []
+    for start, end in zip(x.indptr[:-1], x.indptr[1:], strict=True):
+        words, times = x.indices[start:end], x.data[start:end].astype(int)
+        truth.append(np.diff(world.reading(np.repeat(words, times))[np.r_[0, np.cumsum(times)]], axis=0))
+    error = np.abs(answer.values - np.concatenate(truth)).mean(axis=1)
+    assert error[frequent[answer.terms]].mean() < 0.1
+
+
+def test_shrinkage_leaves_frequent_terms_and_pulls_rare_ones(world):
+    x, s = world.sample(8000, seed=0)
+    truth = np.log(world.frequencies / (world.prior @ world.frequencies)).T
+    seen = np.asarray(x.sum(axis=0)).ravel()
+    odds = log_odds(x, s, 2, "counts")
+    inside = np.stack([np.asarray(x[s == k].sum(axis=0)).ravel() for k in range(2)], axis=1)
+    raw = np.log((inside + 0.5) / (seen[:, None] + 1) / (inside.sum(axis=0) / inside.sum()))
+    assert np.abs(odds - truth)[seen >= 20].mean() < 0.1
+    assert np.abs(odds - truth).mean() < 0.7 * np.abs(raw - truth).mean()
+
+
+@pytest.mark.parametrize("weighting", ["counts", "log", "binary"])
+def test_prefixes_are_the_separate_answers(weighting):
+    density, x = random_density(20, weighting=weighting), bags(30, 20)
+    prefixes = density.prefixes(x)
+    for j in range(21):
+        np.testing.assert_allclose(prefixes[:, j], density.observed(x, np.arange(20) < j), atol=1e-4)
+    assert np.abs(prefixes).max() > 1.0
+
+
+def test_prefixes_along_any_order_with_several_columns_a_feature():
+    groups = np.array([2, 0, 1, 0, 2, 3, 1, 3, 4, 4])
+    density, x = random_density(10, groups), bags(25, 10)
+    order = np.array([3, 0, 4, 2, 1])
+    scores = density.critic.prefix_scores(x, torch.from_numpy(order))
+    for j in range(6):
+        seen = np.broadcast_to(np.isin(np.arange(5), order[:j]), (25, 5))
+        np.testing.assert_allclose(scores[:, j], density.critic.scores(x, torch.from_numpy(seen.copy())), atol=1e-4)
+
+
+def test_present_conditionals_are_the_steps_of_the_prefixes_and_add_up(monkeypatch):
+    monkeypatch.setattr("lowtide.density.critics.bag._BLOCK", 1000)  # several blocks of rows
+    density, x = random_density(40), bags(50, 40)
+    answer = density.conditionals(x)
+    steps = np.diff(density.prefixes(x), axis=1)
+    owner = np.repeat(np.arange(50), np.diff(answer.indptr))
+    np.testing.assert_allclose(answer.values, steps[owner, answer.terms], atol=1e-4)
+    total = np.zeros((50, 2))
+    np.add.at(total, owner, answer.values)
+    np.testing.assert_allclose(total, density.density(x), atol=1e-4)
+
+
+def test_nothing_present_tells_nothing():
+    density = random_density(12)
+    x = sparse.vstack([bags(3, 12), sparse.csr_array((2, 12), dtype=np.float32), bags(3, 12, seed=1)]).tocsr()
+    assert not density.critic.scores(x)[3:5].any()
+    assert not density.critic.scores(x, torch.zeros(8, 12, dtype=torch.bool)).any()
+    assert not density.critic.prefix_scores(x)[3:5].any()
+    assert np.abs(density.density(x)[3:5]).max() < 1e-6
+    assert density.conditionals(x).values.shape == (x.nnz, 2)
+    assert density.conditionals(sparse.csr_array((4, 12), dtype=np.float32)).values.shape == (0, 2)
+
+
+def test_empty_rows_in_a_fit(world):
+    x, s = world.sample(2000, seed=0)
+    x = sparse.vstack([x, sparse.csr_array((200, VOCABULARY))]).tocsr()
+    density = fit(x, np.r_[s, np.arange(200) % 2], steps=16)
+    assert np.abs(density.density(x)[2000:]).max() < 1e-6
+    assert np.abs(density.density(x)[:2000]).max() > 1.0
+
+
+def test_networks_find_what_words_tell_together():
+    density = fit(*exclusive_or(2000), steps=600)
+    x, s = exclusive_or(1000, seed=1)
+    assert density.report.chosen.startswith("bag: terms and networks")
+    assert density.information(x, s).value > 0.9 * np.log(2)
+    first, second = density.conditionals(x).values.reshape(1000, 2, 2).transpose(1, 0, 2)
+    assert np.abs(first).mean() < 0.1
+    assert second[np.arange(1000), s].mean() > 0.9 * np.log(2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_independent_texts_give_the_null_model(world, seed):
+    x, s = world.sample(3000, seed=seed)
+    density = fit(x, np.random.default_rng(seed).permutation(s), steps=32)
+    assert density.critic.kind == "null"
+    assert density.report.held_out.value == 0.0
+    assert fit(x, s, steps=32).critic.kind == "bag"  # and it does learn from the true secrets
+
+
+@pytest.mark.parametrize("kind", ["alone", "networks"])
+def test_saved_and_loaded_answers_are_identical(kind, world, density, tmp_path):
+    saved = density if kind == "alone" else random_density(VOCABULARY)
+    saved.save(tmp_path / "model")
+    loaded = Density.load(tmp_path / "model")
+    x, _ = world.sample(200, seed=2)
+    assert np.array_equal(saved.density(x), loaded.density(x))
+    assert np.array_equal(saved.conditionals(x).values, loaded.conditionals(x).values)
+    assert loaded.report == saved.report
+
+
+@pytest.fixture
+def last_look(monkeypatch):
+    """Have the networks kept, whatever held-out rows say."""
+    monkeypatch.setattr(bag_fitting, "_earliest", lambda gains: len(gains) - 1)
+
+
+def test_same_seed_same_result(world, last_look):
+    x, s = world.sample(1500, seed=0)
+    one, same, other = (fit(x, s, steps=32, seed=seed) for seed in (5, 5, 6))
+    assert one.report.chosen.startswith("bag: terms and networks")
+    assert not one.report.converged
+    assert one.report == same.report
+    assert np.array_equal(one.density(x), same.density(x))
+    assert not np.array_equal(one.density(x), other.density(x))
+
+
+@pytest.mark.parametrize("at", [0, 20, 100, 200])
+def test_an_interrupted_fit_goes_on_where_it_stopped(at, world, last_look, tmp_path, monkeypatch):
+    x, s = world.sample(1500, seed=0)
+    whole = fit(x, s, steps=32)
+    step, taken = bag_fitting.Trainer.step, []
+
+    def counted(trainer):
+        if len(taken) == at:
+            taken.append("Ctrl-C")
+            raise KeyboardInterrupt
+        taken.append("step")
+        step(trainer)
+
+    monkeypatch.setattr(bag_fitting.Trainer, "step", counted)
+    with pytest.raises(KeyboardInterrupt):
+        fit(x, s, steps=32, checkpoint=str(tmp_path))
+    assert list(tmp_path.iterdir())
+    resumed = fit(x, s, steps=32, checkpoint=str(tmp_path))
+    assert resumed.critic.kind == "bag"
+    assert np.array_equal(whole.density(x), resumed.density(x))
+    # The choice and the refit of four members, and nothing twice.
+    assert taken.count("step") == 2 * 4 * 32
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_large_vocabulary_is_never_made_dense(monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("made dense")
+
+    rng = np.random.default_rng(0)
+    n, vocabulary = 2000, 200_000
+    columns = np.minimum(rng.zipf(1.3, (n, 15)) - 1, vocabulary - 1)
+    s = rng.integers(0, 2, n)
+    columns[:, 0] = s + 10 * rng.integers(0, 2, n)  # a word that tells
+    x = sparse.csr_array((np.ones(n * 15), (np.repeat(np.arange(n), 15), columns.ravel())), shape=(n, vocabulary))
+    monkeypatch.setattr(sparse.csr_array, "toarray", refuse)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    density = fit(x, s, steps=8)
+    assert density.conditionals(x).values.shape == (x.nnz, 2)
+    # Dense rows alone would take 1.6 GB.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 700_000
+
+
+def test_bad_input():
+    x, s = exclusive_or(40)
+    classes, codes = read_classes(s)
+    with pytest.raises(LowtideError, match="sparse rows"):
+        fit_bag(x.toarray(), codes, classes, one_per_column(4), Plan())
+    with pytest.raises(LowtideError, match=r"\(40, 5\)"):
+        fit_bag(x, codes, classes, one_per_column(5), Plan())
+    critic = random_density(4).critic
+    with pytest.raises(LowtideError, match="CSR"):
+        critic.scores(x.toarray())
+    with pytest.raises(LowtideError, match="4 columns"):
+        critic.scores(bags(3, 5))
+    unsorted = sparse.csr_array((np.ones(2, dtype=np.float32), [2, 0], [0, 2]), shape=(1, 4))
+    with pytest.raises(LowtideError, match="sort_indices"):
+        critic.present_scores(unsorted)
+    with pytest.raises(LowtideError, match="weighting"):
+        Bag.from_saved({"weighting": "cubic"}, critic.tensors())
+
+
+def test_a_handful_of_rows():
+    x, _ = exclusive_or(6)
+    density = fit(x, [0, 0, 1, 1, 0, 1], steps=4)
+    assert np.isfinite(density.density(x)).all()

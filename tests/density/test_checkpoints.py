@@ -1,0 +1,64 @@
+"""Ctrl-C loses nothing: a resumed fit gives the same bytes as one that was never interrupted."""
+
+import numpy as np
+import pytest
+
+from lowtide import TIDE, worlds
+from lowtide.density.checkpoints import Checkpoints
+from lowtide.density.training import Trainer
+from lowtide.errors import LowtideError
+
+SAMPLE = worlds.shifted_gaussian(2, dimension=3, shift=1.5).sample(240, seed=0)
+
+
+def interrupt_at(monkeypatch, step):
+    """Press Ctrl-C after so many training steps in all."""
+    original, calls = Trainer.step, []
+
+    def stepping(self, *arguments):
+        if len(calls) == step:
+            raise KeyboardInterrupt
+        calls.append(1)
+        original(self, *arguments)
+
+    monkeypatch.setattr(Trainer, "step", stepping)
+
+
+@pytest.mark.parametrize("step", [57, 150], ids=["while choosing", "while refitting"])
+def test_resumes_where_it_stopped(step, monkeypatch, tmp_path):
+    options = {"max_steps": 120, "random_state": 3}
+    whole = TIDE(**options).fit(*SAMPLE)
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step)
+        with pytest.raises(KeyboardInterrupt):
+            TIDE(**options, checkpoint=str(tmp_path)).fit(*SAMPLE)
+    assert list(tmp_path.glob("*.safetensors"))
+    steps = []
+    original = Trainer.step
+    monkeypatch.setattr(Trainer, "step", lambda self, *a: (steps.append(1), original(self, *a))[1])
+    resumed = TIDE(**options, checkpoint=str(tmp_path)).fit(*SAMPLE)
+    np.testing.assert_array_equal(resumed.density(SAMPLE.x), whole.density(SAMPLE.x))
+    assert len(steps) < 240 - 40, "the finished part is not done again"
+    assert not list(tmp_path.iterdir()), "a finished fit leaves nothing behind"
+
+
+def test_another_fit_does_not_resume(monkeypatch, tmp_path):
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, 50)
+        with pytest.raises(KeyboardInterrupt):
+            TIDE(max_steps=120, random_state=3, checkpoint=str(tmp_path)).fit(*SAMPLE)
+    other = TIDE(max_steps=120, random_state=4, checkpoint=str(tmp_path)).fit(*SAMPLE)
+    plain = TIDE(max_steps=120, random_state=4).fit(*SAMPLE)
+    np.testing.assert_array_equal(other.density(SAMPLE.x), plain.density(SAMPLE.x))
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    (tmp_path / "choose.safetensors").write_bytes(b"half a file")
+    with pytest.raises(LowtideError, match=r"choose\.safetensors is damaged; delete it"):
+        Checkpoints(tmp_path, "mark").load("choose")
+
+
+def test_refuses_a_folder_that_cannot_be(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(LowtideError, match="cannot keep checkpoints"):
+        Checkpoints(tmp_path / "file" / "below", "mark")

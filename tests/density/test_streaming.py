@@ -1,0 +1,85 @@
+"""Fitting from batches and memory maps."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lowtide import TIDE, worlds
+from lowtide.density import fitting
+from lowtide.density.streaming import Survey
+from lowtide.errors import LowtideError
+
+WORLD = worlds.shifted_gaussian(2, dimension=4, moved=2)
+
+
+class Batches:
+    """A stream that can be walked through again and counts its passes."""
+
+    def __init__(self, n, size, label=lambda s: s):
+        self.n, self.size, self.label, self.passes = n, size, label, 0
+
+    def __iter__(self):
+        self.passes += 1
+        for start in range(0, self.n, self.size):
+            x, s = WORLD.sample(self.size, seed=start)
+            yield x.astype(np.float32), self.label(s)
+
+
+def error(tide):
+    x, s = WORLD.sample(2000, seed=99)
+    return np.abs(tide.density(x) - WORLD.density(x))[np.arange(2000), s].mean()
+
+
+def test_a_stream_of_batches():
+    stream = Batches(8000, 1000, label=lambda s: np.array(["no", "yes"])[s])
+    tide = TIDE(max_steps=800).fit(stream)
+    assert list(tide.classes_) == ["no", "yes"]
+    assert error(tide) < 0.08
+    assert stream.passes > 2
+    assert tide.information_.low < WORLD.information() < tide.information_.high
+
+
+def test_a_memory_map_beyond_the_limit_is_streamed(tmp_path, monkeypatch):
+    monkeypatch.setattr(fitting, "_MANY_ROWS", 3000)
+    x, s = WORLD.sample(6000, seed=0)
+    stored = np.memmap(tmp_path / "x.dat", dtype=np.float32, mode="w+", shape=x.shape)
+    stored[:] = x
+    tide = TIDE(max_steps=600).fit(stored, s)
+    assert error(tide) < 0.1
+
+
+def test_independent_batches_give_the_null_model():
+    rng = np.random.default_rng(0)
+    batches = [(rng.standard_normal((500, 3)), rng.integers(0, 2, 500)) for _ in range(6)]
+    tide = TIDE(max_steps=300).fit(batches)
+    assert tide.artefact.report.chosen == "null"
+
+
+def test_frames_as_batches():
+    frames = [(pd.DataFrame(x, columns=list("abcd")), s) for x, s in (WORLD.sample(600, seed=k) for k in range(4))]
+    tide = TIDE(max_steps=200).fit(frames)
+    assert list(tide.feature_names_in_) == ["a", "b", "c", "d"]
+
+
+def test_the_survey_holds_out_a_uniform_sample_in_constant_memory():
+    survey = Survey(seed=0)
+    for start in range(0, 40_000, 1000):
+        survey.take(np.arange(start, start + 1000, dtype=np.float32)[:, None], np.arange(1000) % 2)
+    assert len(survey.held_at) == len(survey.held_x) == 4096
+    np.testing.assert_array_equal(survey.held_x[:, 0].astype(int), survey.held_at)
+    assert abs(survey.held_at.mean() - 20_000) < 1000
+    assert survey.counts == {0: 20_000, 1: 20_000}
+
+
+@pytest.mark.parametrize(
+    ("batches", "message"),
+    [
+        ([], "the stream of batches is empty"),
+        ([(np.zeros((3, 2)), [0, 1])], "3 rows and 2 labels"),
+        ([(np.zeros((3, 2)), [0, 0, 0])], "s has 1 class"),
+        ([(np.zeros((4, 2)), [0, 1, 0, 1]), (np.zeros((4, 3)), [0, 1, 0, 1])], "X has 3 features"),
+    ],
+)
+def test_refuses_bad_streams(batches, message):
+    with pytest.raises(LowtideError, match=message):
+        TIDE().fit(batches)

@@ -1,0 +1,70 @@
+"""Tables of any library are read the same way twice."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from scipy import sparse
+
+from lowtide.errors import LowtideError
+from lowtide.features.frames import read_rows, read_table
+
+COLUMNS = {"age": [30, 40, 50], "job": ["cook", "smith", "cook"], "member": [True, False, True]}
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
+def test_frames_of_every_library_read_alike(make):
+    rows, encoder = read_table(make(COLUMNS))
+    np.testing.assert_array_equal(rows, [[30, 1, 0, 1], [40, 0, 1, 0], [50, 1, 0, 1]])
+    features = encoder.features()
+    assert features.names == ("age", "job", "member")
+    np.testing.assert_array_equal(features.groups, [0, 1, 1, 2])
+    again = encoder.encode(make({"member": [False], "age": [20], "job": ["nurse"]}))
+    np.testing.assert_array_equal(again, [[20, 0, 0, 0]])
+
+
+def test_arrays_tensors_and_sparse_matrices():
+    array = np.arange(6.0).reshape(3, 2)
+    for x in (array, array.tolist(), torch.tensor(array), sparse.csc_matrix(array)):
+        rows, encoder = read_table(x)
+        dense = rows.toarray() if sparse.issparse(rows) else rows
+        np.testing.assert_array_equal(dense, array)
+        assert rows.dtype == np.float32
+        assert len(encoder.features()) == 2
+
+
+def test_a_memory_map_stays_on_disk(tmp_path):
+    stored = np.memmap(tmp_path / "x.dat", dtype=np.float32, mode="w+", shape=(100, 3))
+    assert isinstance(read_rows(stored), np.memmap)
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (np.array([[1.0, np.nan]]), "1 entries that are NaN or infinite"),
+        (np.array([[np.inf, np.nan]]), "2 entries"),
+        (np.zeros(3), "Expected 2D array, got 1D array instead"),
+        (np.zeros((0, 3)), "0 sample"),
+        (np.zeros((3, 0)), "0 feature"),
+        (np.array([["a"]]), "columns of text in a data frame"),
+        (np.array([[1j]]), "Complex data not supported"),
+        (sparse.csr_array(np.array([[np.nan]])), "NaN"),
+        (pd.DataFrame({"a": [1.0, None]}), "NaN"),
+    ],
+)
+def test_refuses_bad_rows(x, message):
+    with pytest.raises(LowtideError, match=message):
+        read_table(x)
+
+
+def test_refuses_other_columns_later():
+    _, encoder = read_table(pd.DataFrame(COLUMNS))
+    with pytest.raises(LowtideError, match=r"lacks the column\(s\) job"):
+        encoder.encode(pd.DataFrame({"age": [1], "member": [True]}))
+    with pytest.raises(LowtideError, match="give a data frame"):
+        encoder.encode(np.zeros((1, 3)))
+    _, plain = read_table(np.zeros((2, 3)))
+    with pytest.raises(LowtideError, match="X has 2 features, but TIDE is expecting 3"):
+        plain.encode(np.zeros((2, 2)))
