@@ -11,7 +11,6 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ import torch
 
 from lowtide import TIDE, Density
 from lowtide.features import Features, one_per_column, patches
-from lowtide.report.console import parse_arguments, print_table, write_json
+from lowtide.report.console import parse_arguments, print_table, shortest, write_json
 
 _GROWTH = """
 import re, sys, time, warnings
@@ -34,16 +33,6 @@ start = time.perf_counter()
 TIDE(max_steps=400).fit(x, s)
 print(time.perf_counter() - start, int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024)
 """
-
-
-def seconds(task: Callable[[], object], repeats: int = 3) -> float:
-    """The shortest of a few runs."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        task()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def fitted(features: Features, seed: int) -> tuple[Density, np.ndarray]:
@@ -63,7 +52,7 @@ def one_pass(name: str, features: Features, seed: int) -> dict[str, float | str]
     density, rows = fitted(features, seed)
     m = len(features)
     some = np.linspace(0, m, 32).astype(int)
-    whole, prefixes = seconds(lambda: density.density(rows)), seconds(lambda: density.prefixes(rows))
+    whole, prefixes = shortest(lambda: density.density(rows)), shortest(lambda: density.prefixes(rows))
     start = time.perf_counter()
     separate = [density.observed(rows, np.arange(m) < j) for j in some]
     apart = (time.perf_counter() - start) * (m + 1) / len(some)

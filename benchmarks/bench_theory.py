@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 import dp_accounting
 import numpy as np
 from scipy.stats import norm
 
 from lowtide import worlds
-from lowtide.report.console import parse_arguments, print_table, write_json
+from lowtide.report.console import parse_arguments, print_table, shortest, write_json
 from lowtide.theory import calibration, hockey_stick
-
-
-def seconds(task: Callable[[], object], repeats: int = 5) -> float:
-    """The shortest of a few runs: the one the machine disturbed least."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        task()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def theta_against_textbook(n: int, rng: np.random.Generator) -> float:
@@ -32,7 +19,7 @@ def theta_against_textbook(n: int, rng: np.random.Generator) -> float:
         a = np.log(gamma) / ratio
         return norm.sf(a - ratio / 2) - gamma * norm.sf(a + ratio / 2)
 
-    return seconds(lambda: hockey_stick.gaussian(gamma, ratio, 1.0)) / seconds(textbook)
+    return shortest(lambda: hockey_stick.gaussian(gamma, ratio, 1.0)) / shortest(textbook)
 
 
 def calibration_against_dp_accounting(n: int, rng: np.random.Generator) -> float:
@@ -42,7 +29,7 @@ def calibration_against_dp_accounting(n: int, rng: np.random.Generator) -> float
     def theirs() -> object:
         return [dp_accounting.get_sigma_gaussian(e, d) for e, d in zip(epsilon, delta, strict=True)]
 
-    return seconds(lambda: calibration.scale_for(epsilon, delta, 1.0), 3) / seconds(theirs, 1)
+    return shortest(lambda: calibration.scale_for(epsilon, delta, 1.0), 3) / shortest(theirs, 1)
 
 
 def prefixes_against_subsets(rows: int, seed: int) -> float:
@@ -54,7 +41,7 @@ def prefixes_against_subsets(rows: int, seed: int) -> float:
     def one_by_one() -> object:
         return [world.observed(x, np.arange(m) < j) for j in range(m + 1)]
 
-    return seconds(lambda: world.prefixes(x), 3) / seconds(one_by_one, 1)
+    return shortest(lambda: world.prefixes(x), 3) / shortest(one_by_one, 1)
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import pytest
 from lowtide import TIDE, worlds
 from lowtide.density import fitting
 from lowtide.density.streaming import Survey
+from lowtide.density.training import Trainer
 from lowtide.errors import LowtideError
 
 WORLD = worlds.shifted_gaussian(2, dimension=4, moved=2)
@@ -46,6 +47,27 @@ def test_a_memory_map_beyond_the_limit_is_streamed(tmp_path, monkeypatch):
     stored[:] = x
     tide = TIDE(max_steps=600).fit(stored, s)
     assert error(tide) < 0.1
+
+
+def test_an_interrupted_stream_goes_on(tmp_path, monkeypatch):
+    batches = [WORLD.sample(500, seed=k) for k in range(6)]
+    original, done = Trainer.step, []
+
+    def step(self, *arguments):
+        if len(done) == 250:
+            raise KeyboardInterrupt
+        done.append(1)
+        original(self, *arguments)
+
+    monkeypatch.setattr(Trainer, "step", step)
+    with pytest.raises(KeyboardInterrupt):
+        TIDE(max_steps=400, checkpoint=str(tmp_path)).fit(batches)
+    assert [path.name for path in tmp_path.iterdir()] == ["stream.safetensors"]
+    done.clear()
+    tide = TIDE(max_steps=400, checkpoint=str(tmp_path)).fit(batches)
+    assert len(done) == 150
+    assert error(tide) < 0.15
+    assert not list(tmp_path.iterdir())
 
 
 def test_independent_batches_give_the_null_model():

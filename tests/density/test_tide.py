@@ -117,6 +117,18 @@ def test_the_paper_recipe_runs_and_overfits():
     assert tide.information_ is None, "it holds nothing out"
 
 
+@pytest.mark.parametrize("secret", ["classes", "vector"])
+def test_the_paper_recipe_saves_and_loads(secret, tmp_path):
+    rng = np.random.default_rng(0)
+    x, s = rng.standard_normal((60, 3)), rng.integers(0, 2, (60, 1))
+    tide = TIDE(recipe="paper", secret=secret, max_steps=5).fit(x, s)
+    tide.artefact.save(tmp_path / "paper")
+    loaded = type(tide.artefact).load(tmp_path / "paper")
+    questions = (x, s) if secret == "vector" else (x,)
+    np.testing.assert_array_equal(loaded.density(*questions), tide.density(*questions))
+    assert loaded.report == tide.artefact.report
+
+
 def test_warns_when_training_beats_the_held_out_interval(monkeypatch):
     null = TIDE(critic="null").fit(X, S).artefact
     report = FitReport("made up", True, Estimate(0.1, 0.05, 0.15, 40), training=0.2)

@@ -38,6 +38,9 @@ def test_arrays_tensors_and_sparse_matrices():
 def test_a_memory_map_stays_on_disk(tmp_path):
     stored = np.memmap(tmp_path / "x.dat", dtype=np.float32, mode="w+", shape=(100, 3))
     assert isinstance(read_rows(stored), np.memmap)
+    stored[70, 1] = np.nan
+    with pytest.raises(LowtideError, match="1 entries that are NaN"):
+        read_rows(stored)
 
 
 @pytest.mark.parametrize(

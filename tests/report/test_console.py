@@ -5,7 +5,7 @@ import json
 import pytest
 
 from lowtide.errors import LowtideError
-from lowtide.report.console import parse_arguments, print_table, write_json
+from lowtide.report.console import parse_arguments, print_table, shortest, write_json
 
 
 def test_a_table_shows_its_cells(capsys):
@@ -34,3 +34,9 @@ def test_json_appears_whole_or_not_at_all(tmp_path):
 def test_says_why_it_cannot_write(tmp_path):
     with pytest.raises(LowtideError, match="choose a folder that exists"):
         write_json(tmp_path / "missing" / "results.json", {})
+
+
+def test_the_shortest_of_several_runs():
+    calls = []
+    assert 0 <= shortest(lambda: calls.append(1), repeats=4) < 1
+    assert len(calls) == 4

@@ -2,8 +2,7 @@
 
 A permutation test on pairwise features decides between the null model and a Gaussian copula whose correlations are
 thresholded or shrunk, by whichever rule gains most on held-out rows. A sparse pairwise correction and a neural
-residual follow, each kept only if its held-out gain exceeds two standard errors. The result is normalised over the
-product law.
+residual follow, each kept only if held-out rows clearly gain. The result is normalised over the product law.
 """
 
 from __future__ import annotations

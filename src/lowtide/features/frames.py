@@ -13,6 +13,7 @@ from scipy import sparse
 from lowtide.errors import LowtideError, LowtideTypeError
 from lowtide.features.groups import Features, one_per_column
 
+_BLOCK = 8192
 Rows = Any
 """(n, columns) float32: a NumPy array, a memory map, or a scipy CSR array."""
 
@@ -99,7 +100,9 @@ def read_rows(x: Any) -> Rows:
     except ValueError as error:
         raise LowtideError("X must hold numbers; give columns of text in a data frame") from error
     rows = _checked_shape(rows)
-    return rows if isinstance(rows, np.memmap) else _finite(rows)
+    for start in range(0, len(rows), _BLOCK):  # block by block: a memory map must not be read into memory at once
+        _finite(rows[start : start + _BLOCK])
+    return rows
 
 
 def default_features(rows: Rows) -> Features:

@@ -6,7 +6,8 @@ import argparse
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,16 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     # Into a pipe rich would squeeze the table into 80 columns.
     console = Console()
     (console if console.is_terminal else Console(width=120)).print(table)
+
+
+def shortest(task: Callable[[], object], repeats: int = 3) -> float:
+    """Seconds of the shortest of a few runs: the one the machine disturbed least."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        task()
+        times.append(time.perf_counter() - start)
+    return min(times)
 
 
 def write_json(path: Path, results: Mapping[str, Any]) -> None:

@@ -55,7 +55,7 @@ class Settings:
     shuffles: int = 16
     strengths: tuple[float, ...] = tuple(0.75**k for k in range(14))
     patience: int = 4
-    errors: float = 2.0
+    errors: float = 3.0  # not two: the best of many penalties is chosen before it is judged
 
 
 @dataclass(frozen=True)
