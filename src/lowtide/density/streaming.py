@@ -38,6 +38,7 @@ _HELD_OUT = 4096  # at most; never more than a fifth of the rows
 _BLOCK = 8192
 _EVERY = 100
 _PATIENCE = 12
+_LEAST = 0.05  # mixture weights below this are dropped
 _TWINS = 2  # networks per sparsity
 
 
@@ -135,7 +136,7 @@ def _as_features(features: Any) -> Features:
 def _settings(rows: int, plan: Plan) -> Settings:
     settings = Settings(objective=plan.objective)
     batch = int(np.clip(rows // 100, 32, 1024))
-    steps = plan.steps or int(np.clip(8 * rows / batch, 1000, 8000))
+    steps = plan.steps or int(np.clip(12 * rows / batch, 1500, 8000))
     return replace(settings, batch=batch, steps=steps, sparse_steps=steps // 4, rate=5e-3)
 
 
@@ -160,24 +161,25 @@ class _StreamFit:
         )
         mark = fingerprint(self.survey.rows, self.survey.held_x, self.settings, self.plan.seed)
         checkpoints = Checkpoints(self.plan.checkpoint, mark)
-        self.best = np.full(len(strengths), np.inf)
+        self.best, self.best_at = np.full(len(strengths), np.inf), np.zeros(len(strengths))
         self.kept: Weights = {name: value.clone() for name, value in self.trainer.average.items()}
         saved = checkpoints.load("stream")
         if saved is not None:
             self.trainer.restore(saved)
-            self.best = saved["best"].numpy()
+            self.best, self.best_at = saved["best"].numpy(), saved["best_at"].numpy()
             self.kept = {name.removeprefix("kept."): v for name, v in saved.items() if name.startswith("kept.")}
         try:
             self._train(stop)
         except KeyboardInterrupt:
             kept = {f"kept.{name}": value for name, value in self.kept.items()}
-            checkpoints.save("stream", self.trainer.state() | kept | {"best": torch.from_numpy(self.best)})
+            best = {"best": torch.from_numpy(self.best), "best_at": torch.from_numpy(self.best_at)}
+            checkpoints.save("stream", self.trainer.state() | kept | best)
             raise
         checkpoints.clear()
         return self.kept
 
     def _train(self, stop: Questions) -> None:
-        inputs, stale, self.converged = stop.tensors(), 0, False
+        inputs, stale = stop.tensors(), 0
         with progress_bar("fitting on the stream", self.settings.steps, self.plan.progress) as tick:
             for z, s in self._steps():
                 self.trainer.step(z[None], s[None])
@@ -188,10 +190,12 @@ class _StreamFit:
                 better = loss < self.best - 1e-4 * abs(loss)
                 for name, value in self.trainer.average.items():
                     self.kept[name][better] = value[better]
-                self.best = np.where(better, loss, self.best)
+                self.best, self.best_at = (
+                    np.where(better, loss, self.best),
+                    np.where(better, self.trainer.done, self.best_at),
+                )
                 stale = 0 if better.any() or self.trainer.done <= self.settings.sparse_steps else stale + 1
                 if stale >= _PATIENCE:
-                    self.converged = True
                     return
 
     def _steps(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -233,9 +237,13 @@ def _judge(weights: Weights, stop: Questions, judge: Questions, fit: _StreamFit)
     report = FitReport("null", True, mean_with_interval(np.zeros(rows)), 0.0, {"null": 0.0, **alone})
     if not is_clear(np.bincount(judge.row, gain * judge.weight).astype(np.float64)):
         return Null(len(fit.classes.labels), len(fit.features)), report
+    mixture = np.where(mixture > _LEAST, mixture, 0.0)
     share = torch.tensor(np.repeat(mixture, _TWINS) / _TWINS, dtype=torch.float32)
     weights = {**weights, "U": weights["U"] * share[:, None, None]}
     critic = Masked(torch.tensor(fit.features.groups), fit.scaling, weights, torch.from_numpy(gate))
-    chosen = describe(tuple(mixture), STRENGTHS)
+    kept = mixture > _LEAST
+    # Converged: every network that counts was at its best before the last look.
+    converged = bool((fit.best_at[np.repeat(kept, _TWINS)] < trainer.done // _EVERY * _EVERY).all())
+    chosen = describe(tuple(mixture[kept]), tuple(np.array(STRENGTHS)[kept]))
     held = mean_with_interval(gain[:rows].astype(np.float64))
-    return critic, replace(report, chosen=chosen, converged=fit.converged, held_out=held)
+    return critic, replace(report, chosen=chosen, converged=converged, held_out=held)

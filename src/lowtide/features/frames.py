@@ -22,6 +22,9 @@ Rows = Any
 class Encoder:
     """How a table becomes columns of numbers; frozen at fit time, so that later tables are read alike.
 
+    A column of text becomes one column per category, and a missing text is a category of its own. A missing number is
+    refused: there is no value that could stand for it without telling something.
+
     Attributes:
         names: the names of the input columns; empty when the input was an array without names.
         categories: for each input column its categories (one column of numbers each), or `None` for a number.
