@@ -41,7 +41,7 @@ class Checkpoints:
 
     def save(self, stage: str, tensors: dict[str, Tensor]) -> None:
         """Write the state of a stage."""
-        if self.folder is None:
+        if self.folder is None or not tensors:
             return
         handle, partial = tempfile.mkstemp(dir=self.folder, prefix=f".{stage}.")
         os.close(handle)

@@ -96,12 +96,14 @@ def stratified_folds(s: Ints, folds: int, rng: np.random.Generator) -> Ints:
 class Run:
     """A trainer walking through its rows, able to stop anywhere and go on later.
 
-    `kept` holds what a stage collects on the way; it is saved and restored together with the trainer.
+    `kept` holds what a stage collects on the way; it is saved and restored together with the trainer. What is saved is
+    the state after a whole step, since Ctrl-C may come in the middle of one.
     """
 
     def __init__(self, trainer: Trainer, stage: str, checkpoints: Checkpoints, tick: Tick) -> None:
         self.trainer, self.stage, self.checkpoints, self.tick = trainer, stage, checkpoints, tick
         self.kept: dict[str, torch.Tensor] = {}
+        self._safe: dict[str, torch.Tensor] = {}
 
     def resume(self) -> None:
         """Load the state an interrupted fit has left, if there is one."""
@@ -118,14 +120,22 @@ class Run:
             next(walk)
         try:
             while self.trainer.done < last:
+                if self.trainer.done % _EVERY == 0:
+                    self._remember()
                 index = next(walk)
                 self.trainer.step(data[index], labels[index])
                 yield self.trainer.done
                 self.tick(self.trainer.done)
-        except KeyboardInterrupt:
-            kept = {f"kept.{name}": value for name, value in self.kept.items()}
-            self.checkpoints.save(self.stage, self.trainer.state() | kept)
-            raise
+            self._remember()
+        finally:
+            # After an interruption to go on from; after the end, so that a later stage need not repeat this one.
+            self.checkpoints.save(self.stage, self._safe)
+
+    def _remember(self) -> None:
+        """Set the state aside that a checkpoint would hold."""
+        if self.checkpoints.folder is not None:
+            state = self.trainer.state() | {f"kept.{name}": value for name, value in self.kept.items()}
+            self._safe = {name: value.detach().clone() for name, value in state.items()}
 
 
 def held_out_curves(

@@ -171,15 +171,20 @@ class _StreamFit:
         try:
             self._train(stop)
         except KeyboardInterrupt:
-            kept = {f"kept.{name}": value for name, value in self.kept.items()}
-            best = {"best": torch.from_numpy(self.best), "best_at": torch.from_numpy(self.best_at)}
-            checkpoints.save("stream", self.trainer.state() | kept | best)
+            checkpoints.save("stream", self._safe)
             raise
         checkpoints.clear()
         return self.kept
 
+    def _remember(self) -> None:
+        """Set the state aside that a checkpoint would hold: Ctrl-C may come in the middle of a step."""
+        kept = {f"kept.{name}": value for name, value in self.kept.items()}
+        best = {"best": torch.from_numpy(self.best), "best_at": torch.from_numpy(self.best_at)}
+        self._safe = {name: value.detach().clone() for name, value in (self.trainer.state() | kept | best).items()}
+
     def _train(self, stop: Questions) -> None:
         inputs, stale = stop.tensors(), 0
+        self._remember()
         with progress_bar("fitting on the stream", self.settings.steps, self.plan.progress) as tick:
             for z, s in self._steps():
                 self.trainer.step(z[None], s[None])
@@ -194,6 +199,7 @@ class _StreamFit:
                     np.where(better, loss, self.best),
                     np.where(better, self.trainer.done, self.best_at),
                 )
+                self._remember()
                 stale = 0 if better.any() or self.trainer.done <= self.settings.sparse_steps else stale + 1
                 if stale >= _PATIENCE:
                     return
