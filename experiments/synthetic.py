@@ -198,7 +198,7 @@ def show(cells: list[Cell], others: list[Cell]) -> None:
     rows.append(["TIDE must be at most", *LIMITS[1], *LIMITS[10], "20 s"])
     print_table(
         "Error of the density, the paper's law (weighted by the true density)",
-        ["method", *columns, "slowest fit"],
+        ["method", *columns, "s a fit (slowest cell)"],
         rows,
     )
     laws = list(dict.fromkeys(cell.law for cell in others))

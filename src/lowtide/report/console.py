@@ -72,6 +72,7 @@ def write_json(path: Path, results: Mapping[str, Any]) -> None:
             f"cannot write {path}: {error.strerror}; choose a folder that exists and is writable"
         ) from error
     try:
+        os.fchmod(handle, 0o644)  # results are for sharing; temporary files are not
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
         Path(partial).replace(path)
