@@ -55,6 +55,7 @@ def test_a_memory_map_stays_on_disk(tmp_path):
         (np.array([[1j]]), "Complex data not supported"),
         (sparse.csr_array(np.array([[np.nan]])), "NaN"),
         (pd.DataFrame({"a": [1.0, None]}), "NaN"),
+        (pd.DataFrame({"name": [f"person {k}" for k in range(1001)]}), "column 'name' holds 1001 different texts"),
     ],
 )
 def test_refuses_bad_rows(x, message):

@@ -14,6 +14,7 @@ from lowtide.errors import LowtideError, LowtideTypeError
 from lowtide.features.groups import Features, one_per_column
 
 _BLOCK = 8192
+_MOST_CATEGORIES = 1000  # more are names rather than categories, and would end up in the saved model
 Rows = Any
 """(n, columns) float32: a NumPy array, a memory map, or a scipy CSR array."""
 
@@ -144,7 +145,13 @@ def _categories(column: Any) -> tuple[str, ...] | None:
     """The categories of a column of text, or `None` when it holds numbers or booleans."""
     if column.dtype.is_numeric() or column.dtype == nw.Boolean:
         return None
-    return tuple(sorted({str(value) for value in column.to_list()}))
+    values = {str(value) for value in column.to_list()}
+    if len(values) > _MOST_CATEGORIES:
+        raise LowtideError(
+            f"column {column.name!r} holds {len(values)} different texts, at most {_MOST_CATEGORIES} can be categories; "
+            "drop it if it names rows, or merge rare values"
+        )
+    return tuple(sorted(values))
 
 
 def _numbers(column: Any) -> NDArray[np.float32]:
