@@ -17,7 +17,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: setup  ## the main job on data that needs no download
+demo: setup  ## what leaks, on data that needs no download
 	@$(BIN)/python experiments/paper_failures.py
 	@$(BIN)/python experiments/which_features.py
 

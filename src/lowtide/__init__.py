@@ -1,4 +1,4 @@
-"""Lowtide: find the features that give a secret away, hide just those, and say plainly what is left."""
+"""Lowtide: which features of your data give a secret away, and what noise or redaction leaves of it."""
 
 from lowtide.density import TIDE, Density, PairDensity
 from lowtide.errors import LowtideError

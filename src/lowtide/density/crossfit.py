@@ -2,7 +2,7 @@
 
 Networks of every sparsity are trained on all folds but one and judged on that one, under whole and partial
 observation. Each fold stops where the *other* folds say, so no fold is judged where it did the choosing. The mixture is
-kept only if its held-out gain over g = 0 exceeds two standard errors: independent data gives exactly 0.
+kept only if its held-out gain over g = 0 exceeds two standard errors; otherwise the answer is exactly 0.
 """
 
 from __future__ import annotations

@@ -148,8 +148,8 @@ def _categories(column: Any) -> tuple[str, ...] | None:
     values = {str(value) for value in column.to_list()}
     if len(values) > _MOST_CATEGORIES:
         raise LowtideError(
-            f"column {column.name!r} holds {len(values)} different texts, at most {_MOST_CATEGORIES} can be categories; "
-            "drop it if it names rows, or merge rare values"
+            f"column {column.name!r} holds {len(values)} different texts, more than the {_MOST_CATEGORIES} that can be "
+            "categories; drop it if it names rows, or merge rare values"
         )
     return tuple(sorted(values))
 
