@@ -55,12 +55,12 @@ class Cell:
 
 def tide(train: Draw, test: Draw, seed: int) -> Floats:
     """Ours, with nothing known about the law."""
-    return TIDE(trim=TRIM, secret="vector", random_state=seed).fit(train.x, train.s).density(test.x, test.s)
+    return TIDE(trim=TRIM, random_state=seed).fit(train.x, train.s).density(test.x, test.s)
 
 
 def paper_recipe(train: Draw, test: Draw, seed: int) -> Floats:
     """The paper's network and training, as run."""
-    model = TIDE(trim=TRIM, recipe="paper", secret="vector", random_state=seed)
+    model = TIDE(trim=TRIM, recipe="paper", random_state=seed)
     return model.fit(train.x, train.s).density(test.x, test.s)
 
 
