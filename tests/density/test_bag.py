@@ -218,6 +218,8 @@ def test_an_interrupted_fit_goes_on_where_it_stopped(at, world, last_look, tmp_p
     def counted(trainer):
         if len(taken) == at:
             taken.append("Ctrl-C")
+            step(trainer)
+            trainer.done -= 1  # as in the middle of a step: weights moved, not yet counted
             raise KeyboardInterrupt
         taken.append("step")
         step(trainer)
@@ -229,8 +231,8 @@ def test_an_interrupted_fit_goes_on_where_it_stopped(at, world, last_look, tmp_p
     resumed = fit(x, s, steps=32, checkpoint=str(tmp_path))
     assert resumed.critic.kind == "bag"
     assert np.array_equal(whole.density(x), resumed.density(x))
-    # The choice and the refit of four members, and nothing twice.
-    assert taken.count("step") == 2 * 4 * 32
+    # The choice and the refit of four members, and at most the steps since the last safe state twice.
+    assert 2 * 4 * 32 <= taken.count("step") < 2 * 4 * 32 + 16
     assert not list(tmp_path.iterdir())
 
 

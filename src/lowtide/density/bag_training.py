@@ -28,6 +28,7 @@ Sparse = Any  # scipy.sparse.csr_array, which carries no types
 
 BATCH = 512
 _RATE, _TERM_RATE = 1e-2, 4e-3  # Adam's first step size, for the networks and for the terms
+_SAFE = 16  # steps between two states set aside for a checkpoint
 _PARTIAL = 0.5  # share of the training rows seen in part: half of them prefixes, half subsets
 _HEADROOM = 0.6  # training starts below the scale of the terms alone, since the networks will share their evidence
 
@@ -126,14 +127,23 @@ class Trainer:
         kept = {name.removeprefix("kept."): value for name, value in saved.items() if name.startswith("kept.")}
         if saved:
             self._restore(saved)
+        # What is saved is the state after a whole step: Ctrl-C may come in the middle of one.
+        safe: dict[str, Tensor] = {}
         try:
             while self.done < until:
+                if self.done % _SAFE == 0 and checkpoints.folder is not None:
+                    safe = self._copy(kept)
                 self.step()
                 look(self, kept)
-        finally:  # also after Ctrl-C
-            state = self._state() | {f"kept.{name}": value for name, value in kept.items()}
-            checkpoints.save(f"{stage}-{self.member}", state)
+            safe = self._copy(kept) if checkpoints.folder is not None else {}
+        finally:
+            checkpoints.save(f"{stage}-{self.member}", safe)
         return kept
+
+    def _copy(self, kept: Kept) -> dict[str, Tensor]:
+        """Everything a later run goes on from."""
+        state = self._state() | {f"kept.{name}": value for name, value in kept.items()}
+        return {name: value.detach().clone() for name, value in state.items()}
 
     def _state(self) -> dict[str, Tensor]:
         tensors = {f"weights.{name}": value for name, value in self.weights.items()}
