@@ -38,6 +38,7 @@ def test_a_stream_of_batches():
     assert error(tide) < 0.08
     assert stream.passes > 2
     assert tide.information_.low < WORLD.information() < tide.information_.high
+    assert tide.artefact.report.training == pytest.approx(tide.information_.value, abs=0.05)
 
 
 def test_a_memory_map_beyond_the_limit_is_streamed(tmp_path, monkeypatch):

@@ -54,7 +54,7 @@ def test_a_memory_map_stays_on_disk(tmp_path):
         (np.array([["a"]]), "columns of text in a data frame"),
         (np.array([[1j]]), "Complex data not supported"),
         (sparse.csr_array(np.array([[np.nan]])), "NaN"),
-        (pd.DataFrame({"a": [1.0, None]}), "NaN"),
+        (pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, None]}), "column 'b' of X has 1 entries that are NaN"),
         (pd.DataFrame({"name": [f"person {k}" for k in range(1001)]}), "column 'name' holds 1001 different texts"),
     ],
 )

@@ -172,10 +172,7 @@ class Density:
             "classes": list(self.classes.labels),
             "prior": self.classes.prior.tolist(),
             "features": {"groups": self.features.groups.tolist(), "names": list(self.features.names)},
-            "encoder": asdict(self.encoder),
-            "trim": self.trim,
-            "critic": {"kind": self.critic.kind, **self.critic.settings()},
-            "report": asdict(self.report) if self.report else None,
+            **shared_config(self),
         }
         write_bundle(Path(path), config, self.critic.tensors())
 
@@ -233,6 +230,16 @@ class Density:
             part = rows[place] if sparse.issparse(rows) else torch.from_numpy(np.array(rows[place], dtype=np.float32))
             parts.append(settle(score(part, place), log_prior).clamp(-self.trim, self.trim))
         return torch.cat(parts).double().numpy()
+
+
+def shared_config(density: Any) -> dict[str, Any]:
+    """What the bundle of every density holds, whatever its secret."""
+    return {
+        "encoder": asdict(density.encoder),
+        "trim": density.trim,
+        "critic": {"kind": density.critic.kind, **density.critic.settings()},
+        "report": asdict(density.report) if density.report else None,
+    }
 
 
 def read_encoder(config: dict[str, Any]) -> Encoder:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lowtide.density.artefact import FitReport, read_encoder, read_report
+from lowtide.density.artefact import FitReport, read_encoder, read_report, shared_config
 from lowtide.density.bundle import read_bundle, write_bundle
 from lowtide.density.critics import PAIR_CRITICS, PairCritic
 from lowtide.density.estimates import mean_with_interval
@@ -49,14 +49,7 @@ class PairDensity:
 
     def save(self, path: str | Path) -> None:
         """Write `config.json` and `model.safetensors` into the folder `path`."""
-        config = {
-            "secret": "vector",
-            "dimension": self.dimension,
-            "encoder": asdict(self.encoder),
-            "trim": self.trim,
-            "critic": {"kind": self.critic.kind, **self.critic.settings()},
-            "report": asdict(self.report) if self.report else None,
-        }
+        config = {"secret": "vector", "dimension": self.dimension, **shared_config(self)}
         write_bundle(Path(path), config, self.critic.tensors())
 
     @classmethod

@@ -23,6 +23,7 @@ from lowtide.density.crossfit import is_clear, mixture_weights
 from lowtide.density.estimates import mean_with_interval
 from lowtide.density.finite import STRENGTHS, describe
 from lowtide.density.gate import fit_gate
+from lowtide.density.objectives import normalise
 from lowtide.density.plan import Plan
 from lowtide.density.progress import progress_bar
 from lowtide.density.questions import Floats32, Ints, Questions, ask, losses
@@ -206,21 +207,24 @@ class _StreamFit:
 
     def _steps(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Batches of the right size, without the held-out rows, pass after pass."""
-        held = np.sort(self.survey.held_at)
         rng = np.random.default_rng(self.plan.seed + self.trainer.done)
         while self.trainer.done < self.settings.steps:
-            at = 0
-            for x, s in self.batches:
-                rows = self.survey.encoder.encode(x)  # type: ignore[union-attr]
-                numbers = at + np.arange(len(rows))
-                at += len(rows)
-                free = rng.permutation(np.flatnonzero(~np.isin(numbers, held, assume_unique=True)))
-                codes = torch.from_numpy(self.classes.encode(s))
-                for chunk in np.array_split(free, max(1, len(free) // self.settings.batch)):
+            for rows, codes in self.training_rows():
+                order = rng.permutation(len(rows))
+                for chunk in np.array_split(order, max(1, len(rows) // self.settings.batch)):
                     if self.trainer.done >= self.settings.steps:
                         return
                     if len(chunk):
-                        yield torch.from_numpy(self.scaling(rows[chunk])), codes[chunk]
+                        yield torch.from_numpy(self.scaling(rows[chunk])), torch.from_numpy(codes[chunk])
+
+    def training_rows(self) -> Iterator[tuple[Floats32, Ints]]:
+        """One pass over the stream without the held-out rows: rows (b, columns) and their classes (b,)."""
+        at, held = 0, np.sort(self.survey.held_at)
+        for x, s in self.batches:
+            rows = self.survey.encoder.encode(x)  # type: ignore[union-attr]
+            free = ~np.isin(at + np.arange(len(rows)), held, assume_unique=True)
+            at += len(rows)
+            yield rows[free], self.classes.encode(s)[free]
 
 
 def _judge(weights: Weights, stop: Questions, judge: Questions, fit: _StreamFit) -> tuple[Critic, FitReport]:
@@ -252,4 +256,18 @@ def _judge(weights: Weights, stop: Questions, judge: Questions, fit: _StreamFit)
     converged = bool((fit.best_at[np.repeat(kept, _TWINS)] < trainer.done // _EVERY * _EVERY).all())
     chosen = describe(tuple(mixture[kept]), tuple(np.array(STRENGTHS)[kept]))
     held = mean_with_interval(gain[:rows].astype(np.float64))
-    return critic, replace(report, chosen=chosen, converged=converged, held_out=held)
+    training = _training_gain(critic, fit, len(gain[:rows]))
+    return critic, replace(report, chosen=chosen, converged=converged, held_out=held, training=training)
+
+
+def _training_gain(critic: Masked, fit: _StreamFit, enough: int) -> float:
+    """The information that the critic shows on the first rows it was trained on, as many as judged it."""
+    log_prior = torch.from_numpy(np.log(fit.classes.prior))
+    values: list[Floats32] = []
+    for x, s in fit.training_rows():
+        with torch.no_grad():
+            g = normalise(critic.scores(torch.from_numpy(x)), log_prior).numpy()
+        values.append(g[np.arange(len(s)), s])
+        if sum(map(len, values)) >= enough:
+            break
+    return float(np.concatenate(values)[:enough].mean())

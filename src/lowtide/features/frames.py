@@ -67,7 +67,7 @@ class Encoder:
             _numbers(frame[name]) if values is None else _one_hot(frame[name], values)
             for name, values in zip(frame.columns, self.categories, strict=True)
         ]
-        return _finite(np.concatenate(blocks, axis=1))
+        return np.concatenate(blocks, axis=1)
 
 
 def read_table(x: Any) -> tuple[Rows, Encoder]:
@@ -132,10 +132,10 @@ def _checked_shape(rows: Rows) -> Rows:
     return rows
 
 
-def _finite(rows: NDArray[Any]) -> NDArray[np.float32]:
+def _finite(rows: NDArray[Any], name: str = "X") -> NDArray[np.float32]:
     if not np.isfinite(rows).all():
         raise LowtideError(
-            f"X has {int((~np.isfinite(rows)).sum())} entries that are NaN or infinite; "
+            f"{name} has {int((~np.isfinite(rows)).sum())} entries that are NaN or infinite; "
             "fill missing values or drop those rows first"
         )
     return np.asarray(rows, dtype=np.float32)
@@ -155,7 +155,7 @@ def _categories(column: Any) -> tuple[str, ...] | None:
 
 
 def _numbers(column: Any) -> NDArray[np.float32]:
-    return np.asarray(column.to_numpy(), dtype=np.float32)[:, None]
+    return _finite(np.asarray(column.to_numpy(), dtype=np.float32)[:, None], f"column {column.name!r} of X")
 
 
 def _one_hot(column: Any, categories: tuple[str, ...]) -> NDArray[np.float32]:
