@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,10 @@ NATS_PER_BIT = math.log(2.0)
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimated number of nats with its confidence interval; there are no bare floats.
+    """An estimated number with its confidence interval; there are no bare floats.
 
     Attributes:
-        value: the point estimate, in nats.
+        value: the point estimate: information in nats, accuracies and shares as they are.
         low: lower end of the interval.
         high: upper end of the interval.
         n: how many samples it rests on.
@@ -30,7 +30,7 @@ class Estimate:
 
     @property
     def bits(self) -> Estimate:
-        """The same estimate counted in bits."""
+        """The same number of nats counted in bits."""
         return Estimate(self.value / NATS_PER_BIT, self.low / NATS_PER_BIT, self.high / NATS_PER_BIT, self.n)
 
     def __str__(self) -> str:
@@ -51,6 +51,27 @@ class Guarantee:
         of 0 the answer holds for every prior and for the reverse direction too.
         """
         return self.delta >= max(0.0, 1.0 - math.exp(min(self.epsilon, 700.0)) * prior)
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What one attacker achieves on rows it was not trained on: a lower bound on what can be learnt.
+
+    Attributes:
+        attacker: its name.
+        trained_on: what it learnt from: the `release`, the `clean` data, or `nothing` (it guesses the prior).
+        target: what it attacks, the `release` or the `clean` data.
+        accuracy: how often its best guess is right.
+        auc: area under the ROC curve; the mean over classes, one against the rest, when there are more than two.
+        information: entropy of the secret minus the attacker's cross-entropy, in nats; below 0 when it misleads.
+    """
+
+    attacker: str
+    trained_on: Literal["release", "clean", "nothing"]
+    target: Literal["release", "clean"]
+    accuracy: Estimate
+    auc: Estimate
+    information: Estimate
 
 
 X = TypeVar("X")
