@@ -31,7 +31,7 @@ from lowtide.density.critics.bag import (
 )
 from lowtide.density.critics.base import Critic, Null
 from lowtide.density.crossfit import stratified_folds
-from lowtide.density.estimates import mean_with_interval
+from lowtide.density.estimates import mean_with_interval, nothing_found
 from lowtide.density.objectives import normalise
 from lowtide.density.plan import Plan
 from lowtide.density.progress import progress_bar
@@ -72,8 +72,8 @@ def fit_bag(rows: Sparse, s: Ints, classes: Classes, features: Features, plan: P
     error = choice.held_out.std() / np.sqrt(len(choice.held_out))
     if choice.held_out.mean() <= _ERRORS * error:
         checkpoints.clear()
-        nothing = mean_with_interval(np.zeros(len(choice.held_out)))
-        return Null(len(classes.labels), len(features)), FitReport("null", True, nothing, 0.0, choice.candidates)
+        report = FitReport("null", True, nothing_found(choice.held_out), 0.0, choice.candidates)
+        return Null(len(classes.labels), len(features)), report
     weights = _refit(data, choice, checkpoints, plan.progress)
     checkpoints.clear()
     what = "terms and networks" if choice.steps else "terms alone"

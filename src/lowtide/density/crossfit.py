@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from lowtide.density.checkpoints import Checkpoints
+from lowtide.density.exposure import Exposure
 from lowtide.density.gate import fit_gate
 from lowtide.density.questions import Floats32, Ints, Questions, losses
 from lowtide.density.training import Settings, Trainer, batches
@@ -38,9 +39,9 @@ class Choice:
         steps: how long to train it.
         weights: its weight in the sum of scores.
         gate: how far scores of subsets are believed.
-        held_out: (n,) held-out density of each whole row at its own class.
+        held_out: (n,) held-out density of each row, as the main question shows it, at its own class.
         converged: whether every kept candidate stopped before the end.
-        candidates: held-out information of each candidate on whole rows, by name.
+        candidates: held-out information of each candidate on the main question, by name.
     """
 
     strengths: tuple[float, ...]
@@ -54,19 +55,20 @@ class Choice:
 
 @dataclass(frozen=True)
 class Training:
-    """What the networks are trained on, and how: standardised rows z (n, columns), classes s (n,)."""
+    """What the networks are trained on, and how: standardised rows z (n, columns), their classes s (n,)."""
 
     z: Floats32
     s: Ints
     groups: Ints
     log_prior: Floats32
     settings: Settings
+    exposure: Exposure
     seed: int
 
     def trainer(self, strengths: list[float]) -> Trainer:
         """A trainer with a network for every strength."""
         groups, log_prior = torch.tensor(self.groups), torch.from_numpy(self.log_prior)
-        return Trainer(groups, log_prior, strengths, self.settings, seed=self.seed)
+        return Trainer(groups, log_prior, strengths, self.settings, exposure=self.exposure, seed=self.seed)
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class Run:
                 if self.trainer.done % _EVERY == 0:
                     self._remember()
                 index = next(walk)
-                self.trainer.step(data[index], labels[index])
+                self.trainer.step(data[index], labels[index], index)
                 yield self.trainer.done
                 self.tick(self.trainer.done)
             self._remember()
@@ -210,15 +212,15 @@ def choose(curves: Curves, questions: Questions, fold: Ints, strengths: tuple[fl
     gain = -losses(honest_mixture(scores, questions, own_fold), questions)
     per_row = np.bincount(questions.row, gain * questions.weight).astype(np.float64)
     keep = [k for k, weight in enumerate(weights) if weight > _LEAST] if is_clear(per_row) else []
-    whole = np.arange(len(fold))  # the first copy of every row is the whole one
-    alone = -losses(scores, questions)[:, whole]
+    main = np.arange(len(fold))  # the first copy of every row answers the main question
+    alone = -losses(scores, questions)[:, main]
     names = [f"masked, sparsity {strength:g}" for strength in strengths]
     return Choice(
         tuple(strengths[k] for k in keep),
         tuple(int(curves.steps[stop[k]]) for k in keep),
         tuple(float(weights[k]) for k in keep),
         fit_gate(np.tensordot(weights.astype(np.float32), scores, 1), questions),
-        gain[whole].astype(np.float64) if keep else np.zeros(len(fold)),
+        gain[main].astype(np.float64),
         all(stop[k] < len(curves.steps) - 1 for k in keep),
         {"null": 0.0, **{name: float(value.mean()) for name, value in zip(names, alone, strict=True)}},
     )

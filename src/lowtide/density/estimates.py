@@ -22,3 +22,11 @@ def mean_with_interval(values: Floats, level: float = 0.95) -> Estimate:
     mean = float(np.mean(values))
     half = float(student.ppf(0.5 + level / 2, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values)))
     return Estimate(mean, mean - half, mean + half, len(values))
+
+
+def nothing_found(gains: Floats, level: float = 0.95) -> Estimate:
+    """What can be said when a critic's held-out gains (n,) are not clearly above 0: none found, and how much may be.
+
+    The value is 0. The upper end is that of the gains themselves: what was looked for and not found.
+    """
+    return Estimate(0.0, 0.0, max(0.0, mean_with_interval(gains, level).high), len(gains))

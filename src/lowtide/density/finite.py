@@ -11,7 +11,8 @@ from lowtide.density.artefact import FitReport
 from lowtide.density.checkpoints import Checkpoints, fingerprint
 from lowtide.density.critics import Critic, Masked, Null
 from lowtide.density.crossfit import Choice, Run, Training, choose, held_out_curves, refit, stratified_folds
-from lowtide.density.estimates import mean_with_interval
+from lowtide.density.estimates import mean_with_interval, nothing_found
+from lowtide.density.exposure import Exposure, Subsets
 from lowtide.density.objectives import normalise
 from lowtide.density.plan import Plan
 from lowtide.density.progress import progress_bar
@@ -25,33 +26,46 @@ STRENGTHS = (0.0, 0.5, 0.9)
 _NETS = 5
 
 
-def fit_masked(x: Floats32, s: Ints, classes: Classes, features: Features, plan: Plan) -> tuple[Critic, FitReport]:
-    """Fit any-mask networks, choosing sparsity, stopping time and mixture by cross-fitting; or the null model."""
+def fit_masked(
+    x: Floats32,
+    s: Ints,
+    classes: Classes,
+    features: Features,
+    plan: Plan,
+    *,
+    exposure: Exposure | None = None,
+) -> tuple[Critic, FitReport]:
+    """Fit any-mask networks, choosing sparsity, stopping time and mixture by cross-fitting; or the null model.
+
+    `exposure` says which partial observations they are trained on and judged by; by default all kinds of subsets.
+    """
     scaling = RankScaling.of(x)
     log_prior = np.log(classes.prior).astype(np.float32)
     settings = _settings(len(x), plan)
-    data = Training(scaling(x), s, features.groups, log_prior, settings, plan.seed)
+    exposure = exposure or Subsets(len(features))
+    data = Training(scaling(x), s, features.groups, log_prior, settings, exposure, plan.seed)
     mark = fingerprint(x, s, features.groups, plan.objective, settings, plan.folds, plan.seed)
     checkpoints = Checkpoints(plan.checkpoint, mark)
     choice = _choose(data, plan, checkpoints)
-    report = FitReport("null", True, mean_with_interval(choice.held_out), 0.0, choice.candidates)
     if not choice.strengths:
         checkpoints.clear()
+        report = FitReport("null", True, nothing_found(choice.held_out), 0.0, choice.candidates)
         return Null(len(classes.labels), len(features)), report
+    held_out = mean_with_interval(choice.held_out)
     with progress_bar("fitting on all rows", max(choice.steps), plan.progress) as tick:
         again = replace(data, seed=plan.seed + 1)
         weights = refit(choice, again, _NETS, lambda stage, trainer: Run(trainer, stage, checkpoints, tick))
     checkpoints.clear()
     critic = Masked(torch.tensor(features.groups), scaling, weights, torch.from_numpy(choice.gate))
-    chosen = describe(choice.weights, choice.strengths)
-    return critic, replace(report, chosen=chosen, converged=choice.converged, training=_training_gain(critic, x, data))
+    chosen, training = describe(choice.weights, choice.strengths), _training_gain(critic, x, data)
+    return critic, FitReport(chosen, choice.converged, held_out, training, choice.candidates)
 
 
 def _choose(data: Training, plan: Plan, checkpoints: Checkpoints) -> Choice:
     rng = np.random.default_rng(plan.seed)
     folds = min(plan.folds, int(np.bincount(data.s).min()))
     fold = stratified_folds(data.s, max(2, folds), rng)
-    questions = ask(data.z, data.s, data.groups, data.log_prior, rng)
+    questions = ask(data.z, data.s, data.groups, data.log_prior, exposure=data.exposure, rng=rng)
     with progress_bar("choosing on held-out rows", data.settings.steps, plan.progress) as tick:
 
         def run_on(stage: str, trainer: Trainer) -> Run:
@@ -70,9 +84,12 @@ def _settings(n: int, plan: Plan) -> Settings:
 
 
 def _training_gain(critic: Masked, x: Floats32, data: Training) -> float:
-    """The information that the final critic shows on its own training rows."""
+    """The information that the final critic shows on its own training rows, under the main question."""
+    main, _ = data.exposure.judge(len(x), np.random.default_rng(data.seed))[0]
     with torch.no_grad():
-        g = normalise(critic.scores(torch.from_numpy(x)), torch.from_numpy(data.log_prior)).numpy()
+        g = normalise(
+            critic.scores(torch.from_numpy(x), torch.from_numpy(main)), torch.from_numpy(data.log_prior)
+        ).numpy()
     return float(g[np.arange(len(data.s)), data.s].mean())
 
 

@@ -9,12 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-Bools = NDArray[np.bool_]
+from lowtide.density.exposure import Bools, Exposure
+
 Ints = NDArray[np.intp]
 Floats32 = NDArray[np.float32]
-
-# How much each kind of question counts. Whole rows are asked about most; of subsets there are two draws.
-_KINDS = (("whole", 0.6), ("prefix", 0.2), ("subset", 0.1), ("subset", 0.1))
 
 
 @dataclass(frozen=True)
@@ -45,34 +43,23 @@ class Questions:
         """`z` and `seen` as a network reads them."""
         return torch.from_numpy(self.z), torch.from_numpy(self.seen).float()
 
-    def whole(self) -> Bools:
-        """Which questions are about whole rows."""
-        return np.asarray(self.seen.all(axis=1))
 
-
-def ask(z: Floats32, s: Ints, groups: Ints, log_prior: Floats32, rng: np.random.Generator) -> Questions:
-    """Ask about each row whole, as a prefix, and as random subsets of it."""
-    n, m = len(z), int(groups.max()) + 1
-    kinds = _KINDS if m > 1 else (("whole", 1.0),)
-    seen = np.concatenate([_masks(n, m, kind, rng) for kind, _ in kinds])
-    weight = np.repeat([weight for _, weight in kinds], n).astype(np.float32)
+def ask(
+    z: Floats32, s: Ints, groups: Ints, log_prior: Floats32, *, exposure: Exposure, rng: np.random.Generator
+) -> Questions:
+    """Ask about each row (n, columns) under the masks by which `exposure` judges; the main question comes first."""
+    kinds = exposure.judge(len(z), rng)
+    seen = np.concatenate([masks for masks, _ in kinds])
+    weight = np.repeat([weight for _, weight in kinds], len(z)).astype(np.float32)
     copies = len(kinds)
     return Questions(
         np.tile(z, (copies, 1)) * seen[:, groups],
         seen,
         np.tile(s, copies),
         weight,
-        np.tile(np.arange(n), copies),
+        np.tile(np.arange(len(z)), copies),
         log_prior,
     )
-
-
-def _masks(n: int, m: int, kind: str, rng: np.random.Generator) -> Bools:
-    if kind == "whole":
-        return np.ones((n, m), dtype=bool)
-    if kind == "prefix":
-        return np.arange(m) < rng.integers(1, m + 1, n)[:, None]
-    return rng.random((n, m)) < rng.random((n, 1))
 
 
 def losses(scores: Floats32, questions: Questions) -> Floats32:

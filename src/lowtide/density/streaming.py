@@ -20,7 +20,8 @@ from lowtide.density.checkpoints import Checkpoints, fingerprint
 from lowtide.density.critics import Critic, Masked, Null
 from lowtide.density.critics.masked import Weights
 from lowtide.density.crossfit import is_clear, mixture_weights
-from lowtide.density.estimates import mean_with_interval
+from lowtide.density.estimates import mean_with_interval, nothing_found
+from lowtide.density.exposure import Subsets
 from lowtide.density.finite import STRENGTHS, describe
 from lowtide.density.gate import fit_gate
 from lowtide.density.objectives import normalise
@@ -120,8 +121,9 @@ def fit_stream(batches: Iterable[Batch], plan: Plan) -> tuple[Critic, FitReport,
     half = len(codes) // 2
     rng = np.random.default_rng(plan.seed)
     held = scaling(survey.held_x)
-    stop = ask(held[:half], codes[:half], features.groups, log_prior, rng)
-    judge = ask(held[half:], codes[half:], features.groups, log_prior, rng)
+    exposure = Subsets(len(features))
+    stop = ask(held[:half], codes[:half], features.groups, log_prior, exposure=exposure, rng=rng)
+    judge = ask(held[half:], codes[half:], features.groups, log_prior, exposure=exposure, rng=rng)
     fit = _StreamFit(batches, survey, classes, scaling, features, _settings(survey.rows, plan), plan)
     weights = fit.run(stop)
     critic, report = _judge(weights, stop, judge, fit)
@@ -158,7 +160,12 @@ class _StreamFit:
         strengths = [strength for strength in STRENGTHS for _ in range(_TWINS)]
         log_prior = torch.from_numpy(stop.log_prior)
         self.trainer = Trainer(
-            torch.tensor(self.features.groups), log_prior, strengths, self.settings, seed=self.plan.seed
+            torch.tensor(self.features.groups),
+            log_prior,
+            strengths,
+            self.settings,
+            exposure=Subsets(len(self.features)),
+            seed=self.plan.seed,
         )
         mark = fingerprint(self.survey.rows, self.survey.held_x, self.settings, self.plan.seed)
         checkpoints = Checkpoints(self.plan.checkpoint, mark)
@@ -244,7 +251,8 @@ def _judge(weights: Weights, stop: Questions, judge: Questions, fit: _StreamFit)
     rows = int(judge.row.max()) + 1
     names = [f"masked, sparsity {strength:g}" for strength in STRENGTHS]
     alone = {name: float(-row[:rows].mean()) for name, row in zip(names, losses(held_out, judge), strict=True)}
-    report = FitReport("null", True, mean_with_interval(np.zeros(rows)), 0.0, {"null": 0.0, **alone})
+    found = gain[:rows].astype(np.float64)
+    report = FitReport("null", True, nothing_found(found), 0.0, {"null": 0.0, **alone})
     if not is_clear(np.bincount(judge.row, gain * judge.weight).astype(np.float64)):
         return Null(len(fit.classes.labels), len(fit.features)), report
     mixture = np.where(mixture > _LEAST, mixture, 0.0)
@@ -255,9 +263,8 @@ def _judge(weights: Weights, stop: Questions, judge: Questions, fit: _StreamFit)
     # Converged: every network that counts was at its best before the last look.
     converged = bool((fit.best_at[np.repeat(kept, _TWINS)] < trainer.done // _EVERY * _EVERY).all())
     chosen = describe(tuple(mixture[kept]), tuple(np.array(STRENGTHS)[kept]))
-    held = mean_with_interval(gain[:rows].astype(np.float64))
-    training = _training_gain(critic, fit, len(gain[:rows]))
-    return critic, replace(report, chosen=chosen, converged=converged, held_out=held, training=training)
+    training = _training_gain(critic, fit, rows)
+    return critic, FitReport(chosen, converged, mean_with_interval(found), training, report.candidates)
 
 
 def _training_gain(critic: Masked, fit: _StreamFit, enough: int) -> float:

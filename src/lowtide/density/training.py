@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lowtide.density.critics.masked import Shape, Weights, forward, initial_weights
+from lowtide.density.exposure import Exposure
 from lowtide.density.objectives import get_objective, normalise
 
 Rows = NDArray[np.intp]
@@ -34,7 +35,6 @@ class Settings:
         sparse_steps: steps with the soft-threshold on.
         steps: all steps.
         averaging: how much of the running average a step keeps.
-        whole: share of the rows that are seen whole; the rest are half prefixes, half subsets.
     """
 
     shape: Shape = field(default_factory=Shape)
@@ -45,7 +45,6 @@ class Settings:
     sparse_steps: int = 320
     steps: int = 1280
     averaging: float = 0.96
-    whole: float = 0.5
 
 
 def soft_threshold_(weights: Tensor, amount: Tensor) -> None:
@@ -62,11 +61,17 @@ class Trainer:
     """
 
     def __init__(
-        self, groups: Tensor, log_prior: Tensor, strengths: list[float], settings: Settings, *, seed: int
+        self,
+        groups: Tensor,
+        log_prior: Tensor,
+        strengths: list[float],
+        settings: Settings,
+        *,
+        exposure: Exposure,
+        seed: int,
     ) -> None:
-        self.groups, self.log_prior, self.settings = groups, log_prior, settings
-        self.prior = log_prior.exp()
-        self.features, self.done = int(groups.max()) + 1, 0
+        self.groups, self.log_prior, self.settings, self.exposure = groups, log_prior, settings, exposure
+        self.prior, self.done = log_prior.exp(), 0
         self.objective = get_objective(settings.objective)
         self.generator = torch.Generator().manual_seed(seed)
         self.shrink = settings.rate * settings.shape.width**0.5 * torch.tensor(strengths)
@@ -78,10 +83,10 @@ class Trainer:
             self.weights.values(), lr=settings.rate, weight_decay=settings.decay, foreach=True
         )
 
-    def step(self, z: Tensor, s: Tensor) -> None:
-        """One step on standardised rows z (nets or 1, batch, columns) with classes s (nets or 1, batch)."""
+    def step(self, z: Tensor, s: Tensor, rows: Tensor | None = None) -> None:
+        """One step on standardised rows z (nets or 1, batch, columns) with classes s and numbers `rows` alike."""
         z, s = z.expand(len(self.shrink), -1, -1), s.expand(len(self.shrink), -1)
-        seen = self._draw_masks(s.shape)
+        seen = self.exposure.draw(s.shape, rows, self.generator)
         g = normalise(forward(z * seen[..., self.groups], seen.float(), self.weights), self.log_prior)
         loss = -self.objective.on_classes(g, s, self.prior).mean(dim=1).sum()
         self.optimiser.zero_grad(set_to_none=True)
@@ -100,13 +105,6 @@ class Trainer:
                 self.weights[name].mul_(self.alive[name])
         for name, value in self.weights.items():
             self.average[name].lerp_(value, 1 - self.settings.averaging)
-
-    def _draw_masks(self, shape: torch.Size) -> Tensor:
-        """(nets, rows, m) masks: whole, prefix, or a subset of uniform size."""
-        u = torch.rand(*shape, 3, generator=self.generator)
-        subset = torch.rand(*shape, self.features, generator=self.generator) < u[..., :1]
-        prefix = torch.arange(self.features) < u[..., :1] * (self.features + 1)
-        return torch.where(u[..., 1:2] < 0.5, subset, prefix) | (u[..., 2:] < self.settings.whole)
 
     @torch.no_grad()
     def predict(self, z: Tensor, seen: Tensor) -> Tensor:
