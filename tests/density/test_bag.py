@@ -12,7 +12,7 @@ from lowtide.density import bag_fitting
 from lowtide.density.artefact import Density
 from lowtide.density.bag_fitting import fit_bag
 from lowtide.density.critics.bag import Bag, average, initial_networks, log_odds
-from lowtide.density.plan import Plan
+from lowtide.density.options import Options
 from lowtide.density.secrets import read_classes
 from lowtide.errors import LowtideError
 from lowtide.features import Features, one_per_column
@@ -26,7 +26,7 @@ def fit(x, s, features=None, trim=8.0, **options):
     classes, codes = read_classes(s)
     rows = sparse.csr_array(x, dtype=np.float32)
     features = features or one_per_column(rows.shape[1])
-    critic, report = fit_bag(rows, codes, classes, features, Plan(progress=False, **options))
+    critic, report = fit_bag(rows, codes, classes, features, Options(progress=False, **options))
     return Density(classes, features, critic, trim, Encoder((), (None,) * rows.shape[1]), report)
 
 
@@ -258,9 +258,9 @@ def test_bad_input():
     x, s = exclusive_or(40)
     classes, codes = read_classes(s)
     with pytest.raises(LowtideError, match="sparse rows"):
-        fit_bag(x.toarray(), codes, classes, one_per_column(4), Plan())
+        fit_bag(x.toarray(), codes, classes, one_per_column(4), Options())
     with pytest.raises(LowtideError, match=r"\(40, 5\)"):
-        fit_bag(x, codes, classes, one_per_column(5), Plan())
+        fit_bag(x, codes, classes, one_per_column(5), Options())
     critic = random_density(4).critic
     with pytest.raises(LowtideError, match="CSR"):
         critic.scores(x.toarray())

@@ -6,7 +6,7 @@ import torch
 
 from lowtide.density.exposure import Subsets
 from lowtide.density.finite import fit_masked
-from lowtide.density.plan import Plan
+from lowtide.density.options import Options
 from lowtide.density.secrets import read_classes
 from lowtide.features import one_per_column
 
@@ -50,7 +50,7 @@ class TestOwnExposure:
         x, s = copies
         classes, codes = read_classes(s)
         _, report = fit_masked(
-            x, codes, classes, one_per_column(2), Plan(steps=160, progress=False), exposure=Only(seen)
+            x, codes, classes, one_per_column(2), Options(steps=160, progress=False), exposure=Only(seen)
         )
         assert (report.held_out.value > 0.6) == learns
         assert report.held_out.high < 0.05 or learns
@@ -59,7 +59,7 @@ class TestOwnExposure:
         x, s = copies
         classes, codes = read_classes(s)
         _, report = fit_masked(
-            x, codes, classes, one_per_column(2), Plan(steps=160, progress=False), exposure=Only([False, True])
+            x, codes, classes, one_per_column(2), Options(steps=160, progress=False), exposure=Only([False, True])
         )
         assert report.chosen == "null"
         assert report.held_out.value == 0.0 <= report.held_out.high

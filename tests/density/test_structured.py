@@ -9,11 +9,11 @@ from scipy import sparse
 from lowtide import worlds
 from lowtide.density import TIDE
 from lowtide.density.critics.structured import Structured
+from lowtide.density.options import Options
 from lowtide.density.pair_artefact import PairDensity
 from lowtide.density.pairs.columns import Normaliser
 from lowtide.density.pairs.copula import Copula
 from lowtide.density.pairs.separable import Sum
-from lowtide.density.plan import Plan
 from lowtide.density.structured import fit_structured
 from lowtide.errors import LowtideError
 
@@ -183,7 +183,7 @@ def test_more_folds_than_rows():
 
 def test_more_rows_than_are_tested_for_normality():
     x, s = worlds.gaussian_pair(1, 0.5).sample(4501, seed=0)
-    critic, report = fit_structured(x, s, Plan(trim=TRIM, steps=2, progress=False))
+    critic, report = fit_structured(x, s, Options(trim=TRIM, steps=2, progress=False))
     assert np.abs(critic.values(x, s) - worlds.gaussian_pair(1, 0.5).density(x, s)).mean() < 0.035
     assert report.held_out.n == 4501
 

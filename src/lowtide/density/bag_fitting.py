@@ -33,7 +33,7 @@ from lowtide.density.critics.base import Critic, Null
 from lowtide.density.crossfit import stratified_folds
 from lowtide.density.estimates import mean_with_interval, nothing_found
 from lowtide.density.objectives import normalise
-from lowtide.density.plan import Plan
+from lowtide.density.options import Options
 from lowtide.density.progress import progress_bar
 from lowtide.density.secrets import Classes
 from lowtide.errors import Floats, LowtideError
@@ -61,20 +61,27 @@ class Choice:
     candidates: dict[str, float]
 
 
-def fit_bag(rows: Sparse, s: Ints, classes: Classes, features: Features, plan: Plan) -> tuple[Critic, FitReport]:
+def fit_bag(rows: Sparse, s: Ints, classes: Classes, features: Features, options: Options) -> tuple[Critic, FitReport]:
     """Fit a bag-of-terms critic to sparse rows (n, columns) and classes s (n,), or keep the null model."""
-    data = _read(rows, s, classes, features, plan)
+    data = _read(rows, s, classes, features, options)
     mark = fingerprint(
-        data.rows.data, data.rows.indices, data.rows.indptr, s, features.groups, plan.objective, data.steps, plan.seed
+        data.rows.data,
+        data.rows.indices,
+        data.rows.indptr,
+        s,
+        features.groups,
+        options.objective,
+        data.steps,
+        options.seed,
     )
-    checkpoints = Checkpoints(plan.checkpoint, mark)
-    choice = _choose(data, checkpoints, plan.progress)
+    checkpoints = Checkpoints(options.checkpoint, mark)
+    choice = _choose(data, checkpoints, options.progress)
     error = choice.held_out.std() / np.sqrt(len(choice.held_out))
     if choice.held_out.mean() <= _ERRORS * error:
         checkpoints.clear()
         report = FitReport("null", True, nothing_found(choice.held_out), 0.0, choice.candidates)
         return Null(len(classes.labels), len(features)), report
-    weights = _refit(data, choice, checkpoints, plan.progress)
+    weights = _refit(data, choice, checkpoints, options.progress)
     checkpoints.clear()
     what = "terms and networks" if choice.steps else "terms alone"
     name = f"bag: {what}, {choice.start.weighting} weights"
@@ -82,7 +89,7 @@ def fit_bag(rows: Sparse, s: Ints, classes: Classes, features: Features, plan: P
     return Bag(torch.tensor(features.groups), choice.start.weighting, weights), report
 
 
-def _read(rows: Sparse, s: Ints, classes: Classes, features: Features, plan: Plan) -> Training:
+def _read(rows: Sparse, s: Ints, classes: Classes, features: Features, options: Options) -> Training:
     if not sparse.issparse(rows):
         raise LowtideError("the bag critic is fitted on sparse rows; give a scipy CSR array, or use critic='masked'")
     if rows.shape != (len(s), len(features.groups)):
@@ -90,8 +97,8 @@ def _read(rows: Sparse, s: Ints, classes: Classes, features: Features, plan: Pla
     # A large corpus is walked through once: on a second pass the networks learn its writers by heart. Small ones, with
     # their small batches, take a few passes.
     least = _STEPS if rows.shape[0] >= 64 * BATCH else 2 * _STEPS
-    steps = max(least, rows.shape[0] // BATCH) if plan.steps is None else plan.steps
-    return Training(rows.tocsr(), s, np.log(classes.prior), steps, plan.objective, plan.seed)
+    steps = max(least, rows.shape[0] // BATCH) if options.steps is None else options.steps
+    return Training(rows.tocsr(), s, np.log(classes.prior), steps, options.objective, options.seed)
 
 
 def _choose(data: Training, checkpoints: Checkpoints, show: bool | None) -> Choice:

@@ -14,7 +14,7 @@ from lowtide.density.crossfit import Choice, Run, Training, choose, held_out_cur
 from lowtide.density.estimates import mean_with_interval, nothing_found
 from lowtide.density.exposure import Exposure, Subsets
 from lowtide.density.objectives import normalise
-from lowtide.density.plan import Plan
+from lowtide.density.options import Options
 from lowtide.density.progress import progress_bar
 from lowtide.density.questions import Floats32, Ints, ask
 from lowtide.density.scaling import RankScaling
@@ -31,7 +31,7 @@ def fit_masked(
     s: Ints,
     classes: Classes,
     features: Features,
-    plan: Plan,
+    options: Options,
     *,
     exposure: Exposure | None = None,
 ) -> tuple[Critic, FitReport]:
@@ -41,19 +41,19 @@ def fit_masked(
     """
     scaling = RankScaling.of(x)
     log_prior = np.log(classes.prior).astype(np.float32)
-    settings = _settings(len(x), plan)
+    settings = _settings(len(x), options)
     exposure = exposure or Subsets(len(features))
-    data = Training(scaling(x), s, features.groups, log_prior, settings, exposure, plan.seed)
-    mark = fingerprint(x, s, features.groups, plan.objective, settings, plan.folds, plan.seed)
-    checkpoints = Checkpoints(plan.checkpoint, mark)
-    choice = _choose(data, plan, checkpoints)
+    data = Training(scaling(x), s, features.groups, log_prior, settings, exposure, options.seed)
+    mark = fingerprint(x, s, features.groups, options.objective, settings, options.folds, options.seed)
+    checkpoints = Checkpoints(options.checkpoint, mark)
+    choice = _choose(data, options, checkpoints)
     if not choice.strengths:
         checkpoints.clear()
         report = FitReport("null", True, nothing_found(choice.held_out), 0.0, choice.candidates)
         return Null(len(classes.labels), len(features)), report
     held_out = mean_with_interval(choice.held_out)
-    with progress_bar("fitting on all rows", max(choice.steps), plan.progress) as tick:
-        again = replace(data, seed=plan.seed + 1)
+    with progress_bar("fitting on all rows", max(choice.steps), options.progress) as tick:
+        again = replace(data, seed=options.seed + 1)
         weights = refit(choice, again, _NETS, lambda stage, trainer: Run(trainer, stage, checkpoints, tick))
     checkpoints.clear()
     critic = Masked(torch.tensor(features.groups), scaling, weights, torch.from_numpy(choice.gate))
@@ -61,12 +61,12 @@ def fit_masked(
     return critic, FitReport(chosen, choice.converged, held_out, training, choice.candidates)
 
 
-def _choose(data: Training, plan: Plan, checkpoints: Checkpoints) -> Choice:
-    rng = np.random.default_rng(plan.seed)
-    folds = min(plan.folds, int(np.bincount(data.s).min()))
+def _choose(data: Training, options: Options, checkpoints: Checkpoints) -> Choice:
+    rng = np.random.default_rng(options.seed)
+    folds = min(options.folds, int(np.bincount(data.s).min()))
     fold = stratified_folds(data.s, max(2, folds), rng)
     questions = ask(data.z, data.s, data.groups, data.log_prior, exposure=data.exposure, rng=rng)
-    with progress_bar("choosing on held-out rows", data.settings.steps, plan.progress) as tick:
+    with progress_bar("choosing on held-out rows", data.settings.steps, options.progress) as tick:
 
         def run_on(stage: str, trainer: Trainer) -> Run:
             return Run(trainer, stage, checkpoints, tick)
@@ -75,11 +75,11 @@ def _choose(data: Training, plan: Plan, checkpoints: Checkpoints) -> Choice:
     return choose(curves, questions, fold, STRENGTHS)
 
 
-def _settings(n: int, plan: Plan) -> Settings:
+def _settings(n: int, options: Options) -> Settings:
     """The schedule for n rows: by steps, so that its cost does not grow with n."""
-    settings = Settings(objective=plan.objective)
+    settings = Settings(objective=options.objective)
     batch = int(np.clip(n // 8, 8, settings.batch))
-    steps = settings.steps if plan.steps is None else plan.steps
+    steps = settings.steps if options.steps is None else options.steps
     return replace(settings, batch=batch, steps=steps, sparse_steps=steps // 4)
 
 

@@ -17,8 +17,8 @@ from lowtide.density.critics import Critic, Null, Paper
 from lowtide.density.critics.paper import PaperPairs, train
 from lowtide.density.estimates import mean_with_interval
 from lowtide.density.finite import fit_masked
+from lowtide.density.options import Options
 from lowtide.density.pair_artefact import PairDensity
-from lowtide.density.plan import Plan
 from lowtide.density.secrets import Classes, is_vector, read_classes, read_vector
 from lowtide.density.streaming import Blocks, fit_stream
 from lowtide.density.structured import fit_structured
@@ -32,24 +32,24 @@ _MANY_ROWS = 20_000
 _PAPER_EPOCHS = 3000
 
 
-def fit_density(x: Any, s: ArrayLike | None, plan: Plan) -> Density | PairDensity:
+def fit_density(x: Any, s: ArrayLike | None, options: Options) -> Density | PairDensity:
     """Fit what the data asks for; see `TIDE.fit`."""
     with one_thread():
-        return _fit_batches(x, plan) if s is None else _fit_rows(x, s, plan)
+        return _fit_batches(x, options) if s is None else _fit_rows(x, s, options)
 
 
-def _fit_rows(x: Any, s: ArrayLike, plan: Plan) -> Density | PairDensity:
+def _fit_rows(x: Any, s: ArrayLike, options: Options) -> Density | PairDensity:
     rows, encoder = read_table(x)
     if np.asarray(s).shape[:1] != (rows.shape[0],):
         raise LowtideError(f"X has {rows.shape[0]} rows and s has shape {np.asarray(s).shape}; they must match")
     if rows.shape[0] < 4:
         raise LowtideError(f"Found array with {rows.shape[0]} sample(s) while a minimum of 4 is required.")
-    if is_vector(s, plan.secret):
-        return _fit_pairs(rows, s, encoder, plan)
+    if is_vector(s, options.secret):
+        return _fit_pairs(rows, s, encoder, options)
     classes, codes = read_classes(s)
-    features = read_features(plan.features, encoder)
-    critic, report = _fit_classes(rows, codes, classes, features, plan)
-    return Density(classes, features, critic, plan.trim, encoder, report)
+    features = read_features(options.features, encoder)
+    critic, report = _fit_classes(rows, codes, classes, features, options)
+    return Density(classes, features, critic, options.trim, encoder, report)
 
 
 def read_features(features: Any, encoder: Encoder) -> Features:
@@ -71,77 +71,88 @@ def read_features(features: Any, encoder: Encoder) -> Features:
     return Features(groups[own.groups], names)
 
 
-def _fit_classes(rows: Rows, s: Any, classes: Classes, features: Features, plan: Plan) -> tuple[Critic, FitReport]:
+def _fit_classes(
+    rows: Rows, s: Any, classes: Classes, features: Features, options: Options
+) -> tuple[Critic, FitReport]:
     """A finite secret: choose the fitter by the critic asked for and the shape of the data."""
-    if plan.critic == "structured":
+    if options.critic == "structured":
         raise LowtideError("critic='structured' is for a secret that is a vector of numbers; use 'auto' or 'masked'")
-    if plan.critic == "null":
+    if options.critic == "null":
         report = FitReport("null", True, mean_with_interval(np.zeros(rows.shape[0])), 0.0, {"null": 0.0})
         return Null(len(classes.labels), len(features)), report
     if sparse.issparse(rows):
-        return _fit_sparse(rows, s, classes, features, plan)
-    if plan.critic == "bag":
+        return _fit_sparse(rows, s, classes, features, options)
+    if options.critic == "bag":
         raise LowtideError("critic='bag' needs sparse rows (scipy CSR); for dense ones use 'auto' or 'masked'")
-    if plan.recipe == "paper":
-        return _fit_paper(rows, s, classes, features, plan)
+    if options.recipe == "paper":
+        return _fit_paper(rows, s, classes, features, options)
     if rows.shape[0] > _MANY_ROWS:
-        critic, report, _, _ = fit_stream(Blocks(rows, s, plan.seed), replace(plan, features=features))
+        critic, report, _, _ = fit_stream(Blocks(rows, s, options.seed), replace(options, features=features))
         return critic, report
-    return fit_masked(np.ascontiguousarray(rows), s, classes, features, plan)
+    return fit_masked(np.ascontiguousarray(rows), s, classes, features, options)
 
 
-def _fit_sparse(rows: Rows, s: Any, classes: Classes, features: Features, plan: Plan) -> tuple[Critic, FitReport]:
-    if plan.critic == "masked":
+def _fit_sparse(rows: Rows, s: Any, classes: Classes, features: Features, options: Options) -> tuple[Critic, FitReport]:
+    if options.critic == "masked":
         raise LowtideError("critic='masked' needs dense rows; for sparse ones use 'auto' or 'bag'")
-    if plan.recipe == "paper":
+    if options.recipe == "paper":
         raise LowtideError("recipe='paper' needs dense rows; give X.toarray() if it fits in memory")
-    return fit_bag(rows, s, classes, features, plan)
+    return fit_bag(rows, s, classes, features, options)
 
 
-def _fit_batches(batches: Any, plan: Plan) -> Density:
+def _fit_batches(batches: Any, options: Options) -> Density:
     """A stream of `(X, s)` batches."""
     if not isinstance(batches, Iterable) or hasattr(batches, "shape") or hasattr(batches, "columns"):
         raise LowtideError("TIDE requires y to be passed, but the target y is None: give s, or an iterable of (X, s)")
-    critic, report, classes, survey = fit_stream(batches, plan)
+    critic, report, classes, survey = fit_stream(batches, options)
     encoder = survey.encoder or Encoder((), ())
-    features = plan.features if isinstance(plan.features, Features) else encoder.features()
-    return Density(classes, features, critic, plan.trim, encoder, report)
+    features = options.features if isinstance(options.features, Features) else encoder.features()
+    return Density(classes, features, critic, options.trim, encoder, report)
 
 
-def _fit_pairs(rows: Rows, s: ArrayLike, encoder: Encoder, plan: Plan) -> PairDensity:
+def _fit_pairs(rows: Rows, s: ArrayLike, encoder: Encoder, options: Options) -> PairDensity:
     """A secret that is a vector of numbers."""
     if sparse.issparse(rows):
         raise LowtideError("a secret of numbers needs dense rows; give X.toarray(), or a secret of classes")
-    if plan.critic not in ("auto", "structured"):
-        raise LowtideError(f"critic={plan.critic!r} is for a finite secret; for a vector of numbers use 'structured'")
+    if options.critic not in ("auto", "structured"):
+        raise LowtideError(
+            f"critic={options.critic!r} is for a finite secret; for a vector of numbers use 'structured'"
+        )
     secret = read_vector(s)
     dense = np.asarray(rows, dtype=np.float64)
-    if plan.recipe == "paper":
-        return _fit_paper_pairs(dense, secret, encoder, plan)
-    critic, report = fit_structured(dense, secret, plan)
-    return PairDensity(critic, secret.shape[1], plan.trim, encoder, report)
+    if options.recipe == "paper":
+        return _fit_paper_pairs(dense, secret, encoder, options)
+    critic, report = fit_structured(dense, secret, options)
+    return PairDensity(critic, secret.shape[1], options.trim, encoder, report)
 
 
-def _fit_paper_pairs(x: Any, s: Any, encoder: Encoder, plan: Plan) -> PairDensity:
+def _fit_paper_pairs(x: Any, s: Any, encoder: Encoder, options: Options) -> PairDensity:
     """The paper's recipe on pairs."""
-    net = _train_paper(x, s, plan)
+    net = _train_paper(x, s, options)
     critic = PaperPairs(net)
-    values = np.clip(critic.values(x, s), -plan.trim, plan.trim)
+    values = np.clip(critic.values(x, s), -options.trim, options.trim)
     report = FitReport("the paper's recipe (nothing held out)", False, None, float(values.mean()))
-    return PairDensity(critic, s.shape[1], plan.trim, encoder, report)
+    return PairDensity(critic, s.shape[1], options.trim, encoder, report)
 
 
-def _fit_paper(rows: Rows, s: Any, classes: Classes, features: Features, plan: Plan) -> tuple[Critic, FitReport]:
+def _fit_paper(rows: Rows, s: Any, classes: Classes, features: Features, options: Options) -> tuple[Critic, FitReport]:
     onehot = np.eye(len(classes.labels))[s]
-    critic = Paper(_train_paper(rows, onehot, plan), torch.tensor(features.groups), len(classes.labels))
+    critic = Paper(_train_paper(rows, onehot, options), torch.tensor(features.groups), len(classes.labels))
     with torch.no_grad():
-        g = critic.scores(torch.from_numpy(np.array(rows, dtype=np.float32))).clamp(-plan.trim, plan.trim).numpy()
+        g = critic.scores(torch.from_numpy(np.array(rows, dtype=np.float32))).clamp(-options.trim, options.trim).numpy()
     values = g[np.arange(len(s)), s].astype(np.float64)
     report = FitReport("the paper's recipe (nothing held out)", False, None, float(values.mean()))
     return critic, report
 
 
-def _train_paper(x: Any, s: Any, plan: Plan) -> torch.nn.Sequential:
+def _train_paper(x: Any, s: Any, options: Options) -> torch.nn.Sequential:
     tensors = (torch.from_numpy(np.array(part, dtype=np.float32)) for part in (x, s))
-    epochs = plan.steps or _PAPER_EPOCHS
-    return train(*tensors, trim=plan.trim, objective=plan.objective, epochs=epochs, seed=plan.seed, show=plan.progress)
+    epochs = options.steps or _PAPER_EPOCHS
+    return train(
+        *tensors,
+        trim=options.trim,
+        objective=options.objective,
+        epochs=epochs,
+        seed=options.seed,
+        show=options.progress,
+    )

@@ -25,7 +25,7 @@ from lowtide.density.exposure import Subsets
 from lowtide.density.finite import STRENGTHS, describe
 from lowtide.density.gate import fit_gate
 from lowtide.density.objectives import normalise
-from lowtide.density.plan import Plan
+from lowtide.density.options import Options
 from lowtide.density.progress import progress_bar
 from lowtide.density.questions import Floats32, Ints, Questions, ask, losses
 from lowtide.density.scaling import RankScaling
@@ -105,9 +105,9 @@ class Survey:
         return Classes.from_counts(self.counts)
 
 
-def fit_stream(batches: Iterable[Batch], plan: Plan) -> tuple[Critic, FitReport, Classes, Survey]:
+def fit_stream(batches: Iterable[Batch], options: Options) -> tuple[Critic, FitReport, Classes, Survey]:
     """Fit any-mask networks on batches `(X, s)` that can be walked through several times."""
-    survey = Survey(plan.seed)
+    survey = Survey(options.seed)
     for x, s in batches:
         survey.take(x, s)
     if survey.encoder is None:
@@ -115,16 +115,16 @@ def fit_stream(batches: Iterable[Batch], plan: Plan) -> tuple[Critic, FitReport,
             "the stream of batches is empty; a generator is used up after one pass: give a list or a class"
         )
     classes, scaling = survey.classes(), RankScaling.of(survey.held_x)
-    features = survey.encoder.features() if plan.features is None else _as_features(plan.features)
+    features = survey.encoder.features() if options.features is None else _as_features(options.features)
     log_prior = np.log(classes.prior).astype(np.float32)
     codes = classes.encode(np.array(survey.held_s, dtype=object))
     half = len(codes) // 2
-    rng = np.random.default_rng(plan.seed)
+    rng = np.random.default_rng(options.seed)
     held = scaling(survey.held_x)
     exposure = Subsets(len(features))
     stop = ask(held[:half], codes[:half], features.groups, log_prior, exposure=exposure, rng=rng)
     judge = ask(held[half:], codes[half:], features.groups, log_prior, exposure=exposure, rng=rng)
-    fit = _StreamFit(batches, survey, classes, scaling, features, _settings(survey.rows, plan), plan)
+    fit = _StreamFit(batches, survey, classes, scaling, features, _settings(survey.rows, options), options)
     weights = fit.run(stop)
     critic, report = _judge(weights, stop, judge, fit)
     return critic, report, classes, survey
@@ -136,10 +136,10 @@ def _as_features(features: Any) -> Features:
     return features
 
 
-def _settings(rows: int, plan: Plan) -> Settings:
-    settings = Settings(objective=plan.objective)
+def _settings(rows: int, options: Options) -> Settings:
+    settings = Settings(objective=options.objective)
     batch = int(np.clip(rows // 100, 32, 1024))
-    steps = plan.steps or int(np.clip(12 * rows / batch, 1500, 8000))
+    steps = options.steps or int(np.clip(12 * rows / batch, 1500, 8000))
     return replace(settings, batch=batch, steps=steps, sparse_steps=steps // 4, rate=5e-3)
 
 
@@ -153,7 +153,7 @@ class _StreamFit:
     scaling: RankScaling
     features: Features
     settings: Settings
-    plan: Plan
+    options: Options
 
     def run(self, stop: Questions) -> Weights:
         """Return the best averaged weights of every network, by its loss on the stopping rows."""
@@ -165,10 +165,10 @@ class _StreamFit:
             strengths,
             self.settings,
             exposure=Subsets(len(self.features)),
-            seed=self.plan.seed,
+            seed=self.options.seed,
         )
-        mark = fingerprint(self.survey.rows, self.survey.held_x, self.settings, self.plan.seed)
-        checkpoints = Checkpoints(self.plan.checkpoint, mark)
+        mark = fingerprint(self.survey.rows, self.survey.held_x, self.settings, self.options.seed)
+        checkpoints = Checkpoints(self.options.checkpoint, mark)
         self.best, self.best_at = np.full(len(strengths), np.inf), np.zeros(len(strengths))
         self.kept: Weights = {name: value.clone() for name, value in self.trainer.average.items()}
         saved = checkpoints.load("stream")
@@ -193,7 +193,7 @@ class _StreamFit:
     def _train(self, stop: Questions) -> None:
         inputs, stale = stop.tensors(), 0
         self._remember()
-        with progress_bar("fitting on the stream", self.settings.steps, self.plan.progress) as tick:
+        with progress_bar("fitting on the stream", self.settings.steps, self.options.progress) as tick:
             for z, s in self._steps():
                 self.trainer.step(z[None], s[None])
                 tick(self.trainer.done)
@@ -214,7 +214,7 @@ class _StreamFit:
 
     def _steps(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Batches of the right size, without the held-out rows, pass after pass."""
-        rng = np.random.default_rng(self.plan.seed + self.trainer.done)
+        rng = np.random.default_rng(self.options.seed + self.trainer.done)
         while self.trainer.done < self.settings.steps:
             for rows, codes in self.training_rows():
                 order = rng.permutation(len(rows))

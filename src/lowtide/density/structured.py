@@ -14,6 +14,7 @@ import numpy as np
 from lowtide.density.artefact import FitReport
 from lowtide.density.critics.structured import Structured
 from lowtide.density.estimates import mean_with_interval
+from lowtide.density.options import Options
 from lowtide.density.pairs.columns import Normaliser
 from lowtide.density.pairs.copula import Recipe, choose_recipe
 from lowtide.density.pairs.hermite import Hermite
@@ -23,7 +24,6 @@ from lowtide.density.pairs.pairwise import Settings, correct
 from lowtide.density.pairs.residual import Training, fit_residual
 from lowtide.density.pairs.score import folds, normaliser, others
 from lowtide.density.pairs.separable import Separable, Sum, Zero, orders
-from lowtide.density.plan import Plan
 from lowtide.density.progress import progress_bar
 from lowtide.errors import Floats
 
@@ -35,7 +35,7 @@ _HELD_OUT_FOLDS = 2
 _LEAST_ROWS = 10  # two for each network; with fewer, nothing could be held out
 
 
-def fit_structured(x: Floats, s: Floats, plan: Plan) -> tuple[Structured, FitReport]:
+def fit_structured(x: Floats, s: Floats, options: Options) -> tuple[Structured, FitReport]:
     """Estimate `i(s; x)` of pairs.
 
     Constant columns tell nothing and collinear ones count once; ties share their rank. Below 10 rows the answer is the
@@ -44,41 +44,41 @@ def fit_structured(x: Floats, s: Floats, plan: Plan) -> tuple[Structured, FitRep
     Args:
         x: (n, columns) finite numbers, n ≥ 4.
         s: (n, d) finite numbers.
-        plan: trim, objective, folds, steps (epochs of the networks), progress and seed are used.
+        options: trim, objective, folds, steps (epochs of the networks), progress and seed are used.
 
     Returns:
         The critic and its report. Its held-out information is that of two fits on a half each, judged on the other:
         on the cautious side, for the critic itself has seen twice the rows.
     """
-    rng = np.random.default_rng(plan.seed)
+    rng = np.random.default_rng(options.seed)
     chosen = np.sort(rng.permutation(len(x))[:_MOST_ROWS])
     x, s = x[chosen], s[chosen]
     held_out = np.empty(len(x))
-    with progress_bar("fitting pairs", _HELD_OUT_FOLDS + 1, plan.progress) as tick:
+    with progress_bar("fitting pairs", _HELD_OUT_FOLDS + 1, options.progress) as tick:
         for done, held in enumerate(folds(len(x), _HELD_OUT_FOLDS, rng), start=1):
             rest = others(len(x), held)
-            held_out[held] = _fit(x[rest], s[rest], plan).values(x[held], s[held])
+            held_out[held] = _fit(x[rest], s[rest], options).values(x[held], s[held])
             tick(done)
-        critic = _fit(x, s, plan)
-    training = np.clip(critic.values(x, s), -plan.trim, plan.trim)
-    estimate = mean_with_interval(np.clip(held_out, -plan.trim, plan.trim))
+        critic = _fit(x, s, options)
+    training = np.clip(critic.values(x, s), -options.trim, options.trim)
+    estimate = mean_with_interval(np.clip(held_out, -options.trim, options.trim))
     converged = critic.residual is None or critic.residual.converged
     return critic, FitReport(_describe(critic), converged, estimate, float(training.mean()))
 
 
-def _fit(x: Floats, s: Floats, plan: Plan) -> Structured:
+def _fit(x: Floats, s: Floats, options: Options) -> Structured:
     """One fit on all the rows it is given."""
-    rng = np.random.default_rng(plan.seed)
+    rng = np.random.default_rng(options.seed)
     s_map, x_map = Normaliser.fit(s), Normaliser.fit(x)
     if len(x) < _LEAST_ROWS:
         return Structured(s_map, x_map, Zero(), None, 0.0)
     a, b = s_map(s), x_map(x)
     dependent = _independence(a, b, rng) <= _LEVEL
-    bases: list[Separable] = _bases(a, b, plan, rng) if dependent else [Zero()]
-    setup = Training(objective=plan.objective)
-    setup = setup if plan.steps is None else replace(setup, epochs=max(2, plan.steps))
-    base, networks, _ = fit_residual(bases, a, b, setup, plan.seed)
-    return Structured(s_map, x_map, base, networks, _shift(base, networks, a, b, plan.trim, rng))
+    bases: list[Separable] = _bases(a, b, options, rng) if dependent else [Zero()]
+    setup = Training(objective=options.objective)
+    setup = setup if options.steps is None else replace(setup, epochs=max(2, options.steps))
+    base, networks, _ = fit_residual(bases, a, b, setup, options.seed)
+    return Structured(s_map, x_map, base, networks, _shift(base, networks, a, b, options.trim, rng))
 
 
 def _describe(critic: Structured) -> str:
@@ -93,9 +93,9 @@ def _independence(s: Floats, x: Floats, rng: np.random.Generator) -> float:
     return p_value(Hermite.fit(s, degree)(s)[:, 1:], Hermite.fit(x, degree)(x)[:, 1:], _DRAWS, rng)
 
 
-def _bases(s: Floats, x: Floats, plan: Plan, rng: np.random.Generator) -> list[Separable]:
+def _bases(s: Floats, x: Floats, options: Options, rng: np.random.Generator) -> list[Separable]:
     """The copula, and the copula with its correction if that is a clear gain."""
-    parts = folds(len(s), min(plan.folds, len(s) // 2), rng)
+    parts = folds(len(s), min(options.folds, len(s) // 2), rng)
     recipe: Recipe | None = choose_recipe(s, x, parts)
 
     def copula(a: Floats, b: Floats) -> Separable:

@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from lowtide.density.artefact import Attribution, Density, TermConditionals
 from lowtide.density.fitting import fit_density
 from lowtide.density.objectives import OBJECTIVES
+from lowtide.density.options import Options
 from lowtide.density.pair_artefact import PairDensity
-from lowtide.density.plan import Plan
 from lowtide.density.secrets import SecretKind
 from lowtide.errors import Floats, LowtideError, count, one_of, within
 from lowtide.features import Features
@@ -90,7 +90,7 @@ class TIDE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 iterable of batches `(X, y)` that can be walked through several times.
             y: the secret of every row: labels (n,), or numbers (n, d).
         """
-        self.artefact_ = fit_density(X, y, self._plan())
+        self.artefact_ = fit_density(X, y, self._options())
         report = self.artefact_.report
         if report is None:
             raise LowtideError("the fit has left no report")  # cannot happen: every fitter writes one
@@ -111,13 +111,13 @@ class TIDE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "artefact_")
         return self.artefact_
 
-    def _plan(self) -> Plan:
+    def _options(self) -> Options:
         within("trim", self.trim, 0.0, np.inf, low_open=True, high_open=True)
         one_of("objective", self.objective, tuple(OBJECTIVES))
         one_of("critic", self.critic, ("auto", "null", "masked", "bag", "structured"))
         one_of("recipe", self.recipe, ("lowtide", "paper"))
         one_of("secret", self.secret, ("auto", "classes", "vector"))
-        return Plan(
+        return Options(
             features=self.features,
             trim=float(self.trim),
             objective=self.objective,

@@ -10,7 +10,7 @@ from lowtide.features import Features
 
 
 @dataclass(frozen=True)
-class Plan:
+class Options:
     """The options of `TIDE`; see there what each means."""
 
     features: Features | Sequence[int] | None = None
