@@ -1,5 +1,5 @@
-"""Closed forms: the hockey-stick divergence, calibration of noise, composition, sample sizes."""
+"""Closed forms: the hockey-stick divergence, randomised response, calibration, composition, sample sizes."""
 
-from lowtide.theory import calibration, composition, hockey_stick, sample_size
+from lowtide.theory import calibration, composition, hockey_stick, response, sample_size
 
-__all__ = ["calibration", "composition", "hockey_stick", "sample_size"]
+__all__ = ["calibration", "composition", "hockey_stick", "response", "sample_size"]
