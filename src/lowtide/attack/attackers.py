@@ -1,0 +1,99 @@
+"""The attackers: each sets validation rows aside, learns from the rest, and calibrates what it has learnt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+
+from lowtide.attack.calibration import Calibration, calibrate
+from lowtide.attack.learners import Critic, Learner, Logistic, Neighbours, Part, Trees
+from lowtide.attack.network import Network
+from lowtide.attack.splits import stratified
+from lowtide.density.secrets import Labels
+from lowtide.density.threads import one_thread
+from lowtide.errors import Floats, LowtideError, count
+from lowtide.features.frames import Rows
+
+_VALIDATION = 0.25
+_ROOM = 0xA77C  # so that data drawn with the same seed shares no random numbers with the attackers
+
+
+class Attacker(Protocol):
+    """Guesses the secret from rows of numbers, (n, columns) float32, dense or CSR."""
+
+    def fit(self, rows: Rows, codes: Labels) -> Attacker:
+        """Learn from rows (n, columns) and their classes (n,), coded 0 … |S|−1."""
+        ...
+
+    def probabilities(self, rows: Rows) -> Floats:
+        """`q(s|y)`, (n, |S|), positive."""
+        ...
+
+    @property
+    def validation(self) -> float:
+        """Information on the validation rows, in nats: what to choose among attackers by."""
+        ...
+
+
+class Calibrated:
+    """A learner that knows how far it can be trusted.
+
+    A quarter of the rows is set aside, class by class, and the same rows by every attacker of the same seed; on them
+    the learner is stopped and calibrated (see `Calibration`).
+
+    Args:
+        learner: makes the learner from a seed.
+        seed: of the split and of the learner.
+    """
+
+    def __init__(self, learner: Callable[[int], Learner], seed: int) -> None:
+        root = np.random.SeedSequence([count("seed", seed, 0), _ROOM])
+        self._split_seed, learner_seed = root.spawn(2)
+        self._learner = learner(int(learner_seed.generate_state(1)[0]))
+        self._calibration: Calibration | None = None
+
+    def fit(self, rows: Rows, codes: Labels) -> Calibrated:
+        """Learn from rows (n, columns) and their classes (n,), coded 0 … |S|−1, each with three rows or more."""
+        counts = np.bincount(codes)
+        if rows.shape[0] != len(codes):
+            raise LowtideError(f"there are {rows.shape[0]} rows and {len(codes)} codes; they must match")
+        if len(counts) < 2 or counts.min() < 3:
+            raise LowtideError(
+                "an attacker needs two classes or more and three rows of each: merge or drop the rare ones"
+            )
+        prior = counts / counts.sum()
+        train, aside = stratified(codes, _VALIDATION, seed=self._split_seed)
+        validation = Part(rows[aside], codes[aside])
+        with one_thread():
+            self._learner.learn(Part(rows[train], codes[train]), validation, prior)
+            self._calibration = calibrate(self._learner.log_scores(validation.rows), validation.codes, prior=prior)
+        return self
+
+    def probabilities(self, rows: Rows) -> Floats:
+        """`q(s|y)`, (n, |S|), positive."""
+        calibration = self._fitted()
+        with one_thread():
+            return calibration(self._learner.log_scores(rows))
+
+    @property
+    def validation(self) -> float:
+        """Information on the validation rows, in nats."""
+        return self._fitted().gain
+
+    def _fitted(self) -> Calibration:
+        if self._calibration is None:
+            raise LowtideError("this attacker has not learnt anything yet; call fit first")
+        return self._calibration
+
+
+ATTACKERS: dict[str, Callable[[int], Attacker]] = {
+    "logistic regression": partial(Calibrated, Logistic),
+    "boosted trees": partial(Calibrated, Trees),
+    "network": partial(Calibrated, Network),
+    "neighbours": partial(Calibrated, Neighbours),
+    "critic": partial(Calibrated, Critic),
+}
+"""Makers of attackers, from a seed, by name."""

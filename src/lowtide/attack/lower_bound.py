@@ -1,0 +1,159 @@
+"""A divergence that a release provably has: a lower bound from what an attacker finds on held-out rows.
+
+`E_γ(P‖Q) = sup_A P(A) − γ Q(A)`, so every event A gives a lower bound. With π = p(s), a = P(A|s), b = P(A|not s) and
+P_Y(A) = π a + (1 − π) b:
+
+    forward:  E_γ(P_{Y|s} ‖ P_Y) ≥ (1 − γπ) a − γ (1 − π) b
+    reverse:  E_γ(P_Y ‖ P_{Y|s}) ≥ (1 − π) b − (γ − π) a
+
+a and b rest on different rows, which is tighter than bounding P_Y(A) as a whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betaincinv
+
+from lowtide.attack.panel import AttackReport
+from lowtide.density.secrets import Labels
+from lowtide.errors import Floats, LowtideError, count, real, within
+
+_THRESHOLDS = 1000
+_ROOM = 0x10B0
+_STATEMENTS = 5  # per class: π, and a and b in either direction
+Counts = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class LowerBound:
+    """Lower bounds on the divergences of a release; all hold together except with probability `failure`.
+
+    Attributes:
+        epsilon: ε = log γ.
+        forward: (|S|,) on `E_{e^ε}(P_{Y|s} ‖ P_Y)`.
+        reverse: (|S|,) on `E_{e^ε}(P_Y ‖ P_{Y|s})`.
+        failure: how often at most any of them may be wrong.
+        n: how many held-out rows they rest on.
+    """
+
+    epsilon: float
+    forward: Floats = field(repr=False)
+    reverse: Floats = field(repr=False)
+    failure: float
+    n: int
+
+    @property
+    def forward_max(self) -> float:
+        """The largest over the values of the secret, forward."""
+        return float(self.forward.max())
+
+    @property
+    def reverse_max(self) -> float:
+        """The largest over the values of the secret, in reverse."""
+        return float(self.reverse.max())
+
+
+def lower_bound(
+    density: ArrayLike, s: ArrayLike, epsilon: float, *, failure: float = 0.05, seed: int = 0
+) -> LowerBound:
+    """Bound the divergences of a release from below.
+
+    One half of the rows chooses, for every class and direction, the tail of the scores whose bound is largest; the
+    other half bounds it (Clopper–Pearson, and Bonferroni over all that is reported). The bounds hold whatever the
+    scores are; good scores make them large.
+
+    Args:
+        density: (n, |S|) scores `i(s; y)` of rows drawn independently and not used to make the scores.
+        s: (n,) the class of each row, coded 0 … |S|−1.
+        epsilon: ε ≥ 0.
+        failure: how often at most any of the bounds may be wrong.
+        seed: of the halving.
+    """
+    epsilon = float(within("epsilon", epsilon, 0.0, np.inf, high_open=True))
+    failure = float(within("failure", failure, 0.0, 1.0, low_open=True, high_open=True))
+    scores, codes = _checked(density, s)
+    root = np.random.SeedSequence([count("seed", seed, 0), _ROOM])
+    # Not halved class by class: within "not s" the rows must stay independent draws.
+    choose, test = np.array_split(np.random.default_rng(root).permutation(len(codes)), 2)
+    classes = scores.shape[1]
+    bound = _Bound(np.exp(min(epsilon, 700.0)), failure / (_STATEMENTS * classes))
+    results = np.zeros((2, classes))
+    for k in range(classes):
+        mine = codes == k
+        top = bound.upper(np.count_nonzero(mine), len(codes))  # π, from all rows: it has no part in the choice
+        for direction, signed in enumerate((scores[:, k], -scores[:, k])):
+            threshold = bound.best(signed[choose], mine[choose], top, reverse=direction == 1)
+            results[direction, k] = bound.at(threshold, signed[test], mine[test], top, reverse=direction == 1)[0]
+    return LowerBound(epsilon, results[0], results[1], failure, len(codes))
+
+
+def audit_divergence(report: AttackReport, epsilon: float, *, failure: float = 0.05, seed: int = 0) -> LowerBound:
+    """The same from the strongest attacker of a report, on its test rows; arguments as in `lower_bound`."""
+    density = np.log(report.probabilities) - np.log(report.prior)
+    return lower_bound(density, report.codes, epsilon, failure=failure, seed=seed)
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """Bounds at γ, each confidence statement failing with probability alpha."""
+
+    gamma: float
+    alpha: float
+
+    def lower(self, hits: ArrayLike, n: int) -> Floats:
+        """Clopper–Pearson lower bound on a probability."""
+        k = np.asarray(hits, dtype=np.float64)
+        return np.where(k > 0, betaincinv(np.maximum(k, 1.0), n - k + 1, self.alpha), 0.0)
+
+    def upper(self, hits: ArrayLike, n: int) -> Floats:
+        """Clopper–Pearson upper bound on a probability."""
+        return 1.0 - self.lower(n - np.asarray(hits), n)
+
+    def at(self, thresholds: Floats, scores: Floats, mine: Labels, top: Floats, *, reverse: bool) -> Floats:
+        """The bound from each event {score > t}, (thresholds,).
+
+        Args:
+            thresholds: t.
+            scores: (n,) of one class; negated for the reverse direction, so that A is an upper tail there too.
+            mine: (n,) whether the row is of that class.
+            top: upper bound on π. The true bound falls with π wherever it counts, so this end is the safe one.
+            reverse: which of the two formulas of the module to use.
+        """
+        inside, outside = np.sort(scores[mine]), np.sort(scores[~mine])
+        hits = len(inside) - np.searchsorted(inside, thresholds, side="right")
+        others = len(outside) - np.searchsorted(outside, thresholds, side="right")
+        if reverse:
+            a, b = self.upper(hits, len(inside)), self.lower(others, len(outside))
+            value = np.where(b > a, (1 - top) * b - (self.gamma - top) * a, 0.0)
+        else:
+            a, b = self.lower(hits, len(inside)), self.upper(others, len(outside))
+            # For γπ ≥ 1 nothing can be disclosed forward; else the formula grows with a and falls with b and π.
+            usable = (a > b) & (self.gamma * top < 1)
+            value = np.where(usable, (1 - self.gamma * top) * a - self.gamma * (1 - top) * b, 0.0)
+        return np.maximum(value, 0.0)
+
+    def best(self, scores: Floats, mine: Labels, top: Floats, *, reverse: bool) -> Floats:
+        """The threshold with the largest bound, between two scores that occur, (1,)."""
+        values = np.unique(scores)
+        if len(values) > _THRESHOLDS:
+            values = values[np.unique(np.linspace(0, len(values) - 1, _THRESHOLDS).astype(np.intp))]
+        if len(values) < 2:
+            return values[:1]
+        # Half-way, so that rounding in equal scores of other rows does not put them on the other side.
+        between = np.where(np.isinf(values[:-1]) | np.isinf(values[1:]), values[:-1], 0.5 * (values[:-1] + values[1:]))
+        found = self.at(between, scores, mine, top, reverse=reverse)
+        return between[[int(found.argmax())]]
+
+
+def _checked(density: ArrayLike, s: ArrayLike) -> tuple[Floats, Labels]:
+    scores, codes = real("density", density), np.asarray(s)
+    if scores.ndim != 2 or scores.shape[1] < 2 or codes.shape != (len(scores),) or len(scores) < 2:
+        raise LowtideError(f"density must have shape (n, |S|) and s (n,), got {scores.shape} and {codes.shape}")
+    if np.isposinf(scores).any():
+        raise LowtideError("density holds +inf; an information density never exceeds log 1/p(s)")
+    if codes.dtype.kind not in "iu" or codes.min() < 0 or codes.max() >= scores.shape[1]:
+        raise LowtideError(f"s must hold codes from 0 to {scores.shape[1] - 1}, one column of density each")
+    return scores, codes

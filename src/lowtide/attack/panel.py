@@ -1,0 +1,240 @@
+"""A panel of attackers against one release: freshly retrained on it, and beside them those who know clean data only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lowtide.attack import scores
+from lowtide.attack.attackers import ATTACKERS, Attacker
+from lowtide.attack.splits import Split, stratified
+from lowtide.density.progress import progress_bar
+from lowtide.density.secrets import Labels, read_classes
+from lowtide.errors import Floats, LowtideError, count, one_of, within
+from lowtide.features.frames import Encoder, Rows, read_table
+from lowtide.interface import Attack
+
+Source = Literal["release", "clean"]
+_LEAST_ROWS = 20
+_LEAST_PER_CLASS = 5  # two to learn from, one to validate and one to test on, with room for rounding
+_ROOM = 0x9A7E1
+
+
+@dataclass(frozen=True, eq=False)
+class AttackReport:
+    """What a panel of attackers learns about the secret, on rows that none of them was trained on.
+
+    Attributes:
+        guess: the control that knows the prior only.
+        retrained: attackers trained on the release: the ones that count.
+        clean: attackers trained and tested on clean data; empty without it.
+        fixed: the same attackers turned to the release, without having seen one; empty without clean data, or where
+            `fixed_missing` says why.
+        strongest: the retrained attacker that did best on the validation rows, so that choosing it does not flatter
+            its figures on the test rows.
+        strongest_clean: the same among those trained on clean data; `None` without it.
+        fixed_missing: why there is no fixed attacker although clean data was given; `None` otherwise.
+        probabilities: (n_test, |S|) `q(s|y)` of the strongest retrained attacker on the test rows.
+        codes: (n_test,) their classes.
+        prior: (|S|,) the shares of the classes among the training rows.
+        rows: (n_test,) which rows of the table they are.
+    """
+
+    guess: Attack
+    retrained: tuple[Attack, ...]
+    clean: tuple[Attack, ...]
+    fixed: tuple[Attack, ...]
+    strongest: str
+    strongest_clean: str | None
+    fixed_missing: str | None
+    probabilities: Floats = field(repr=False)
+    codes: Labels = field(repr=False)
+    prior: Floats = field(repr=False)
+    rows: Labels = field(repr=False)
+
+    @property
+    def headline(self) -> Attack:
+        """The strongest attacker that was retrained on the release."""
+        return _named(self.retrained, self.strongest)
+
+    @property
+    def headline_clean(self) -> Attack | None:
+        """The strongest attacker on clean data, when it was given."""
+        return None if self.strongest_clean is None else _named(self.clean, self.strongest_clean)
+
+    @property
+    def headline_fixed(self) -> Attack | None:
+        """The attacker strongest on clean data, turned to the release without retraining, when there is one."""
+        return _named(self.fixed, self.strongest_clean) if self.strongest_clean is not None and self.fixed else None
+
+
+class _Answers(NamedTuple):
+    """What attackers said about test rows, and what the validation rows had promised, by name."""
+
+    attackers: dict[str, Attacker]
+    tested: dict[str, Floats]
+
+    @property
+    def best(self) -> str:
+        return max(self.attackers, key=lambda name: self.attackers[name].validation)
+
+
+def attack(
+    release: Any,
+    s: ArrayLike,
+    *,
+    clean: Any = None,
+    attackers: Sequence[str] | None = None,
+    test_share: float = 0.4,
+    seed: int = 0,
+    level: float = 0.95,
+    progress: bool | None = None,
+) -> AttackReport:
+    """Attack a release with freshly trained attackers.
+
+    Args:
+        release: the released table: an array, a data frame of any library, a sparse matrix or a tensor.
+        s: the secret of every row, finitely many values.
+        clean: the table before the release, rows in the same order, for the comparison with attackers that never saw
+            a release.
+        attackers: names out of `ATTACKERS`; all by default.
+        test_share: share of the rows that every attacker is tested on. Of the rest, a quarter is for validation.
+        seed: the same seed gives the same report.
+        level: of the confidence intervals.
+        progress: whether to draw a progress bar; by default only on a terminal.
+    """
+    names = _read_names(attackers)
+    within("test_share", test_share, 0.0, 1.0, low_open=True, high_open=True)
+    within("level", level, 0.0, 1.0, low_open=True, high_open=True)
+    rows, encoder = read_table(release)
+    _, codes = read_classes(s)
+    _check(rows, codes, s, encoder, "release")
+    root = np.random.SeedSequence([count("seed", seed, 0), _ROOM])
+    split_seed, attack_seed = root.spawn(2)
+    split = stratified(codes, test_share, seed=split_seed)
+    panel = _Panel(names, codes, split, int(attack_seed.generate_state(1)[0]), level)
+    with progress_bar("attacking", len(names) * (1 if clean is None else 2), progress) as tick:
+        retrained = panel.train(rows, tick, done=0)
+        if clean is None:
+            return panel.report(retrained)
+        clean_rows, clean_encoder = read_table(clean)
+        _check(clean_rows, codes, s, clean_encoder, "clean")
+        control = panel.train(clean_rows, tick, done=len(names))
+    again, missing = _read_like(release, clean_encoder)
+    fixed = None if again is None else panel.test(control, again)
+    return panel.report(retrained, control, fixed, missing)
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """Attackers on one split of the rows."""
+
+    names: tuple[str, ...]
+    codes: Labels
+    split: Split
+    seed: int
+    level: float
+
+    def train(self, rows: Rows, tick: Callable[[int], None], *, done: int) -> _Answers:
+        """Train every attacker on the training rows and ask it about the test rows."""
+        fitted: dict[str, Attacker] = {}
+        for place, name in enumerate(self.names):
+            # One seed for all: they set the same validation rows aside.
+            fitted[name] = ATTACKERS[name](self.seed).fit(rows[self.split.kept], self.codes[self.split.kept])
+            tick(done + place + 1)
+        return self.test(_Answers(fitted, {}), rows)
+
+    def test(self, answers: _Answers, rows: Rows) -> _Answers:
+        """Ask trained attackers about the test rows of a table."""
+        target = rows[self.split.aside]
+        tested = {name: attacker.probabilities(target) for name, attacker in answers.attackers.items()}
+        return _Answers(answers.attackers, tested)
+
+    def report(
+        self,
+        retrained: _Answers,
+        control: _Answers | None = None,
+        fixed: _Answers | None = None,
+        missing: str | None = None,
+    ) -> AttackReport:
+        """Score all answers."""
+        return AttackReport(
+            guess=self._guess(),
+            retrained=self._judge(retrained, "release", "release"),
+            clean=self._judge(control, "clean", "clean"),
+            fixed=self._judge(fixed, "clean", "release"),
+            strongest=retrained.best,
+            strongest_clean=None if control is None else control.best,
+            fixed_missing=missing,
+            probabilities=retrained.tested[retrained.best],
+            codes=self.codes[self.split.aside],
+            prior=self.prior,
+            rows=self.split.aside,
+        )
+
+    @property
+    def prior(self) -> Floats:
+        """Shares of the classes among the training rows, (|S|,)."""
+        return np.bincount(self.codes[self.split.kept]) / len(self.split.kept)
+
+    def _judge(self, answers: _Answers | None, trained_on: Source, target: Source) -> tuple[Attack, ...]:
+        tested = {} if answers is None else answers.tested
+        return tuple(self._score(name, trained_on, target, q) for name, q in tested.items())
+
+    def _guess(self) -> Attack:
+        return self._score("guess", "nothing", "release", np.tile(self.prior, (len(self.split.aside), 1)))
+
+    def _score(
+        self, name: str, trained_on: Literal["release", "clean", "nothing"], target: Source, q: Floats
+    ) -> Attack:
+        codes = self.codes[self.split.aside]
+        return Attack(
+            name,
+            trained_on,
+            target,
+            accuracy=scores.accuracy(q, codes, level=self.level),
+            auc=scores.auc(q, codes, level=self.level),
+            information=scores.information(q, codes, prior=self.prior, level=self.level),
+        )
+
+
+def _read_names(attackers: Sequence[str] | None) -> tuple[str, ...]:
+    if attackers is None:
+        return tuple(ATTACKERS)
+    names = (attackers,) if isinstance(attackers, str) else tuple(attackers)
+    if not names:
+        raise LowtideError(f"attackers is empty; give some of {', '.join(map(repr, ATTACKERS))}, or leave it out")
+    return tuple(dict.fromkeys(one_of("attackers", name, tuple(ATTACKERS)) for name in names))
+
+
+def _check(rows: Rows, codes: Labels, s: Any, encoder: Encoder, table: Source) -> None:
+    """Refuse a table that does not fit the secret, or that holds it."""
+    if rows.shape[0] != len(codes):
+        raise LowtideError(f"{table} has {rows.shape[0]} rows and s {len(codes)}; they must be the same rows, in order")
+    if len(codes) < _LEAST_ROWS:
+        raise LowtideError(f"an attack needs at least {_LEAST_ROWS} rows to learn and to test on, got {len(codes)}")
+    rare = int((np.bincount(codes) < _LEAST_PER_CLASS).sum())
+    if rare:
+        raise LowtideError(
+            f"{rare} of the {int(codes.max()) + 1} classes of s have fewer than {_LEAST_PER_CLASS} rows; an attack "
+            "needs that many to learn from and to test on: merge or drop them"
+        )
+    name = getattr(s, "name", None)
+    if name is not None and str(name) in encoder.names:
+        raise LowtideError(f"{table} still holds the secret's own column {str(name)!r}; drop it before attacking")
+
+
+def _read_like(release: Any, encoder: Encoder) -> tuple[Rows | None, str | None]:
+    """Read the release as the clean table was read; or say why that cannot be."""
+    try:
+        return encoder.encode(release), None
+    except LowtideError as error:
+        return None, f"the release does not have the columns of the clean table ({error})"
+
+
+def _named(attacks: tuple[Attack, ...], name: str) -> Attack:
+    return next(attack for attack in attacks if attack.attacker == name)

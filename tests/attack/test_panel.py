@@ -1,0 +1,171 @@
+"""The panel: one split, honest headlines, and what a fixed attacker does not see."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy.stats import binom
+
+from lowtide import worlds
+from lowtide.attack import ATTACKERS, attack
+from lowtide.errors import LowtideError
+
+QUICK = ("logistic regression", "boosted trees")
+
+
+@pytest.fixture(scope="module")
+def echo():
+    """X₁ = S with noise on it, X₂ an echo of S released as it is; with the clean data beside it."""
+    x, s = worlds.redundant_bit(2, flip=0.2).sample(2000, seed=0)
+    y = x.copy()
+    y[:, 0] += np.random.default_rng(1).standard_normal(len(s))
+    return attack(y, s, clean=x)
+
+
+def test_the_retrained_attacker_reads_what_the_fixed_one_does_not(echo):
+    world = worlds.redundant_bit(2, flip=0.2)
+    truth = world.release(np.array([True, False]), 1.0).accuracy()
+    assert echo.headline.accuracy.low <= truth <= echo.headline.accuracy.high
+    assert echo.headline_fixed.accuracy.high < echo.headline.accuracy.low, "it has no reason to look at the echo"
+    assert echo.headline_fixed.accuracy.value == pytest.approx(0.6915, abs=0.04), "Φ(1/2)"
+    assert echo.headline_clean.accuracy.value == 1.0, "and it does read clean data"
+    assert echo.fixed_missing is None
+
+
+def test_every_attacker_is_reported_on_the_same_rows(echo):
+    for attacks, trained_on, target in (
+        (echo.retrained, "release", "release"),
+        (echo.clean, "clean", "clean"),
+        (echo.fixed, "clean", "release"),
+    ):
+        assert [a.attacker for a in attacks] == list(ATTACKERS)
+        assert {(a.trained_on, a.target) for a in attacks} == {(trained_on, target)}
+        assert {a.accuracy.n for a in attacks} == {len(echo.codes)} == {800}
+    assert echo.guess.trained_on == "nothing"
+    assert echo.guess.auc.value == 0.5
+    assert echo.guess.information.value == 0.0
+    assert echo.guess.accuracy.value == pytest.approx(0.5, abs=0.05)
+
+
+def test_the_headline_can_be_recomputed_from_what_is_kept(echo):
+    right = echo.probabilities.argmax(axis=1) == echo.codes
+    assert right.mean() == echo.headline.accuracy.value
+    gain = np.log(echo.probabilities[np.arange(800), echo.codes] / echo.prior[echo.codes])
+    assert gain.mean() == pytest.approx(echo.headline.information.value)
+    assert "probabilities" not in repr(echo)
+
+
+def test_redaction_leaves_nothing_and_before_it_there_was_something():
+    x, s = worlds.shifted_gaussian(2, dimension=3).sample(1500, seed=0)
+    before = attack(x, s, attackers=QUICK).headline
+    after = attack(np.zeros_like(x), s, attackers=(*QUICK, "network", "neighbours"))
+    assert before.accuracy.low > 0.75
+    assert before.information.low > 0.2
+    for found in after.retrained:
+        assert abs(found.accuracy.value - after.guess.accuracy.value) < 0.02
+        assert abs(found.information.value) < 0.01
+        assert found.auc.low < 0.5 < found.auc.high
+
+
+def test_noise_on_the_rare_value_alone_is_read():
+    x, s = worlds.rare_value(0.1).sample(2000, seed=0)
+    noise = np.random.default_rng(1).standard_normal(x.shape)
+    panel = (*QUICK, "neighbours")
+    found = attack(np.where(x == 1, x + 10 * noise, x), s, attackers=panel).headline.information
+    assert 0 < found.low < worlds.rare_value(0.1).information() < found.high
+
+
+def test_information_does_not_exceed_the_worlds():
+    """At level 0.9 a one-sided miss is due in one of 20; each attacker may miss as often as that, no more."""
+    world = worlds.shifted_gaussian(2, dimension=2, prior=[0.3, 0.7])
+    reports = [attack(*world.sample(400, seed), attackers=QUICK, seed=seed, level=0.9) for seed in range(20)]
+    found = [[a.information for a in report.retrained] for report in reports]
+    for name, estimates in zip(QUICK, zip(*found, strict=True), strict=True):
+        misses = sum(estimate.low > world.information() for estimate in estimates)
+        assert misses <= binom.ppf(0.999, 20, 0.05), name
+        assert np.mean([estimate.value for estimate in estimates]) > 0.6 * world.information(), name
+
+
+def test_same_seed_same_report():
+    x, s = worlds.shifted_gaussian(3, dimension=3).sample(200, seed=0)
+    one, other = (attack(x, s, seed=4) for _ in range(2))
+    third = attack(x, s, seed=5, attackers=QUICK)
+    assert one.retrained == other.retrained
+    assert one.guess == other.guess
+    assert one.strongest == other.strongest
+    np.testing.assert_array_equal(one.probabilities, other.probabilities)
+    np.testing.assert_array_equal(one.rows, other.rows)
+    assert not np.array_equal(one.rows, third.rows)
+
+
+def frame(n=200, seed=0):
+    rng = np.random.default_rng(seed)
+    s = rng.integers(0, 3, n)
+    town = np.array(["north", "south", "west"])[np.where(rng.random(n) < 0.8, s, rng.integers(0, 3, n))]
+    return {"age": rng.normal(40, 10, n), "town": town}, np.array(["a", "b", "c"])[s]
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
+def test_frames_with_text_and_three_classes(library):
+    columns, s = frame()
+    hidden = {**columns, "town": np.where(columns["town"] == "west", "redacted", columns["town"])}
+    report = attack(library(hidden), s, clean=library(columns), attackers=QUICK)
+    assert report.probabilities.shape == (80, 3)
+    assert report.headline.accuracy.value > 0.6
+    assert len(report.fixed) == 2, "a text the clean table does not know is read as none of its own"
+
+
+def test_a_release_with_other_columns_has_no_fixed_attacker():
+    columns, s = frame()
+    report = attack(pd.DataFrame({"age": columns["age"]}), s, clean=pd.DataFrame(columns), attackers=QUICK)
+    assert report.fixed == ()
+    assert report.headline_fixed is None
+    assert "town" in report.fixed_missing
+    assert report.headline_clean.accuracy.value > 0.6 > report.headline.accuracy.value
+
+
+def test_without_clean_data_there_is_no_control():
+    columns, s = frame()
+    report = attack(pd.DataFrame(columns), s, attackers="boosted trees")
+    assert [a.attacker for a in report.retrained] == ["boosted trees"]
+    assert report.clean == report.fixed == ()
+    assert report.headline_clean is report.headline_fixed is report.fixed_missing is None
+
+
+class TestRefusals:
+    """What cannot be attacked is named, with the remedy, and without any value of the data."""
+
+    x, s = np.random.default_rng(0).standard_normal((40, 2)), np.tile([0, 1], 20)
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"attackers": ["oracle"]}, "'logistic regression', 'boosted trees', 'network'.* got 'oracle'"),
+            ({"attackers": []}, "attackers is empty"),
+            ({"test_share": 1.0}, "test_share"),
+            ({"level": 1.0}, "level"),
+            ({"seed": -1}, "seed"),
+            ({"s": np.zeros(40)}, "at least two classes"),
+            ({"s": np.tile([0, 1], 19)}, "release has 40 rows and s 38"),
+            ({"clean": np.zeros((39, 2))}, "clean has 39 rows and s 40"),
+            ({"s": np.array([0] * 36 + [1] * 4)}, "1 of the 2 classes of s have fewer than 5 rows"),
+        ],
+    )
+    def test_arguments(self, change, message):
+        arguments = {"release": self.x, "s": self.s, "attackers": QUICK, **change}
+        with pytest.raises(LowtideError, match=message):
+            attack(arguments.pop("release"), arguments.pop("s"), **arguments)
+
+    def test_few_rows(self):
+        with pytest.raises(LowtideError, match="at least 20 rows"):
+            attack(self.x[:18], self.s[:18])
+
+    @pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
+    def test_the_secret_inside(self, library):
+        table = library.DataFrame({"x": self.x[:, 0], "group": self.s})
+        with pytest.raises(LowtideError, match="release still holds the secret's own column 'group'; drop it"):
+            attack(table, table["group"], attackers=QUICK)
+        rest = table[["x"]]
+        with pytest.raises(LowtideError, match="clean still holds"):
+            attack(rest, table["group"], clean=table, attackers=QUICK)
+        assert attack(rest, table["group"], attackers=QUICK).headline.accuracy.value < 0.9
