@@ -1,0 +1,172 @@
+"""Words: what is said of an attack, when the estimate is not to be trusted, and when an audit shows nothing."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lowtide.attack import AttackReport
+from lowtide.audit import Gate, give_verdict
+from lowtide.audit.verdict import percentages
+from lowtide.errors import LowtideError
+from lowtide.interface import Attack, Estimate
+
+
+def estimate(value, half=0.02):
+    return Estimate(value, value - half, value + half, 400)
+
+
+def attack(accuracy, information, trained_on="release", target="release", name="trees"):
+    return Attack(name, trained_on, target, estimate(accuracy), estimate(0.6), information)
+
+
+READ = (0.78, estimate(0.2))
+
+
+def report(accuracy=0.54, information=None, clean=READ, guess=0.52):
+    """A report with one attacker, and a second one that is weaker on the validation rows."""
+    information = estimate(0.05) if information is None else information
+    return AttackReport(
+        guess=attack(guess, Estimate(0.0, 0.0, 0.0, 400), "nothing", name="guess"),
+        retrained=(attack(0.99, estimate(0.6), name="lucky"), attack(accuracy, information)),
+        clean=() if clean is None else (attack(*clean, "clean", "clean"),),
+        fixed=(),
+        strongest="trees",
+        strongest_clean=None if clean is None else "trees",
+        fixed_missing=None,
+        probabilities=np.full((2, 2), 0.5),
+        codes=np.array([0, 1]),
+        prior=np.array([0.5, 0.5]),
+        rows=np.array([0, 1]),
+    )
+
+
+def test_the_sentence_names_the_attack_the_clean_data_and_guessing():
+    verdict = give_verdict(report(), secret="vote")
+    assert verdict.sentence == (
+        "An attacker guesses the vote right 54 % of the time instead of 78 %; guessing blindly gives 52 %."
+    )
+    assert verdict.lower_bound_note == "An attack is a lower bound: a better attacker may learn more."
+    assert (verdict.conclusive, verdict.control, verdict.passed, verdict.gate) == (True, None, None, None)
+    assert str(verdict) == f"{verdict.sentence} {verdict.lower_bound_note}"
+
+
+def test_without_clean_data_it_says_what_is_not_known():
+    verdict = give_verdict(report(clean=None))
+    assert verdict.sentence == "An attacker guesses the secret right 54 % of the time; guessing blindly gives 52 %."
+    assert verdict.conclusive is None
+    assert "No clean data was given" in verdict.control
+
+
+@pytest.mark.parametrize(
+    ("shares", "words"),
+    [
+        ((0.54, 0.78, 0.52), ("54 %", "78 %", "52 %")),
+        ((0.524, 0.78, 0.519), ("52.4 %", "78.0 %", "51.9 %")),
+        ((0.5, 0.5), ("50 %", "50 %")),
+        ((0.515, 0.525), ("52 %", "53 %")),
+        ((0.53, 0.54), ("53 %", "54 %")),
+        ((0.997, 0.5), ("99.7 %", "50.0 %")),
+        ((0.99999, 0.00001), ("99.9 %", "0.1 %")),
+        ((1.0, 0.5, 0.0), ("100 %", "50 %", "0 %")),
+    ],
+)
+def test_percentages(shares, words):
+    assert percentages(*shares) == words
+
+
+@given(st.lists(st.integers(0, 10_000).map(lambda k: k / 10_000), min_size=1, max_size=4))
+def test_percentages_keep_the_order_and_never_claim_certainty(shares):
+    words = percentages(*shares)
+    digits = {len(word.removesuffix(" %").partition(".")[2]) for word in words}
+    assert len(digits) == 1
+    shown = [float(word.removesuffix(" %")) for word in words]
+    for share, percent in zip(shares, shown, strict=True):
+        assert abs(100 * share - percent) < 0.51 / 10 ** max(digits) or 0 < share < 0.0005 or 0.9995 <= share < 1
+        assert (percent in (0, 100)) == (share in (0, 1))
+    for a, b in zip(*(np.triu_indices(len(shares), 1)), strict=True):
+        if shares[a] != shares[b] and min(shares[a], shares[b]) >= 0.0005 and max(shares[a], shares[b]) < 0.9995:
+            assert (shares[a] < shares[b]) == (shown[a] < shown[b]) or abs(shares[a] - shares[b]) < 0.001
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "trusted"), [(0.05, 0.04, False), (0.05, 0.05, True), (0.05, 0.06, True), (-0.01, 0.0, True)]
+)
+def test_the_estimate_is_distrusted_only_when_the_whole_interval_of_the_attack_lies_above_it(low, high, trusted):
+    found = give_verdict(report(information=Estimate(low + 0.1, low, low + 0.2, 400)), Estimate(high, 0.0, high, 900))
+    assert found.trusted is trusted
+    assert (found.distrust is None) is trusted
+    if not trusted:
+        assert str(found).startswith("Do not trust the estimate: it puts the leakage at 0.0400 nats")
+
+
+def test_rounding_is_no_information():
+    rounding = Estimate(2e-16, 2e-16, 2e-16, 400)
+    verdict = give_verdict(report(0.5, rounding, clean=(0.53, rounding)), Estimate(0.0, 0.0, 0.0, 400))
+    assert give_verdict(report(0.5, rounding), fail_above=0.0).passed
+    assert verdict.trusted
+    assert verdict.conclusive is False
+
+
+@given(middle=st.floats(0, 0.5), half=st.floats(0, 0.3), claimed=st.floats(0, 0.5), doubt=st.floats(0, 0.3))
+def test_an_attack_within_the_interval_of_the_estimate_never_raises_distrust(middle, half, claimed, doubt):
+    verdict = give_verdict(report(information=estimate(middle, half)), estimate(claimed, doubt))
+    assert verdict.trusted == (middle - half <= claimed + doubt + 1e-9)
+
+
+def test_attackers_that_cannot_read_the_clean_data_show_nothing():
+    blind = Estimate(-0.01, -0.03, 0.01, 400)
+    verdict = give_verdict(report(0.5, blind, clean=(0.53, blind)), fail_above=0.1, secret="vote")
+    assert verdict.conclusive is False
+    assert verdict.control.startswith("These attackers cannot read the clean data either, so this audit says nothing")
+    assert verdict.passed is None
+    assert "undecided" in verdict.gate
+    assert str(verdict).startswith(verdict.control)
+    # Either figure is enough to show that they can: a rare giveaway moves the information before the accuracy.
+    assert give_verdict(report(clean=(0.53, estimate(0.03)))).conclusive is True
+    assert give_verdict(report(clean=(0.55, blind))).conclusive is True
+
+
+def test_attackers_that_cannot_read_the_clean_data_but_break_the_limit_fail():
+    blind = Estimate(-0.01, -0.03, 0.01, 400)
+    assert give_verdict(report(information=estimate(0.3), clean=(0.5, blind)), fail_above=0.1).passed is False
+
+
+@pytest.mark.parametrize(
+    ("gate", "passed"),
+    [
+        (0.05, True),
+        (0.0499, False),
+        (Gate.nats(0.06), True),
+        (Gate.accuracy(0.54), True),
+        (Gate.accuracy(0.539), False),
+        (0, False),
+    ],
+)
+def test_a_gate_compares_the_point_value(gate, passed):
+    verdict = give_verdict(report(), fail_above=gate)
+    assert verdict.passed is passed
+    assert verdict.gate.endswith("passed." if passed else "failed.")
+
+
+def test_the_gate_says_what_it_compared():
+    assert give_verdict(report(), fail_above=Gate.accuracy(0.535)).gate == (
+        "Gate: the strongest attacker gets 54.0 %, and at most 53.5 % are allowed: failed."
+    )
+    assert "0.0500 nats, and at most 0.1000 nats" in give_verdict(report(), fail_above=0.1).gate
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Gate.nats(-0.1), "limit must lie in"),
+        (lambda: Gate.nats(float("nan")), "NaN"),
+        (lambda: Gate.accuracy(54), "an accuracy is a share: 0.54, not 54"),
+        (lambda: Gate("bits", 1.0), "quantity must be one of 'nats', 'accuracy'"),
+        (lambda: give_verdict(report(), 0.05), "estimate must be an Estimate"),
+        (lambda: give_verdict(report(), fail_above=-1.0), "limit must lie in"),
+    ],
+)
+def test_refuses_limits_and_estimates_that_mean_nothing(make, message):
+    with pytest.raises(LowtideError, match=message):
+        make()
