@@ -8,6 +8,8 @@ from scipy.stats import t as student
 from lowtide.errors import Floats, LowtideError, within
 from lowtide.interface import Estimate
 
+_DETECTABLE = 8.0  # 2·2²: two standard errors, squared, of a density whose variance is twice its mean
+
 
 def mean_with_interval(values: Floats, level: float = 0.95) -> Estimate:
     """The mean of held-out values with a Student interval.
@@ -27,6 +29,8 @@ def mean_with_interval(values: Floats, level: float = 0.95) -> Estimate:
 def nothing_found(gains: Floats, level: float = 0.95) -> Estimate:
     """What can be said when a critic's held-out gains (n,) are not clearly above 0: none found, and how much may be.
 
-    The value is 0. The upper end is that of the gains themselves: what was looked for and not found.
+    The value is 0. The upper end is that of the gains themselves, and no less than what the rule could have seen: a
+    density of variance 2I carries I nats (if small), so its mean exceeds two standard errors only from I = 8/n on.
     """
-    return Estimate(0.0, 0.0, max(0.0, mean_with_interval(gains, level).high), len(gains))
+    n = len(gains)
+    return Estimate(0.0, 0.0, max(_DETECTABLE / n, mean_with_interval(gains, level).high), n)

@@ -1,0 +1,123 @@
+"""How much a release may tell: nats, bits, or how often an attacker may be right."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from lowtide.density.estimates import mean_with_interval
+from lowtide.errors import Floats, LowtideError, real, within
+from lowtide.interface import NATS_PER_BIT, Estimate
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What an attacker's held-out answers say about a release.
+
+    Attributes:
+        leakage: the information in nats.
+        accuracy: how often the most likely class is right.
+    """
+
+    leakage: Estimate
+    accuracy: Estimate
+
+    @classmethod
+    def of(cls, density: Floats, codes: NDArray[np.intp], prior: Floats) -> Reading:
+        """Read densities (n, |S|) of held-out rows whose classes are `codes` (n,)."""
+        right = (density + np.log(prior)).argmax(axis=1) == codes
+        own = density[np.arange(len(codes)), codes]
+        return cls(mean_with_interval(own), mean_with_interval(right.astype(np.float64)))
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a release may tell about the secret.
+
+    Attributes:
+        limit: nats of information, or the share of right guesses.
+        unit: `nats` or `accuracy`.
+    """
+
+    limit: float
+    unit: Literal["nats", "accuracy"] = "nats"
+
+    def __post_init__(self) -> None:
+        high = 1.0 if self.unit == "accuracy" else math.inf
+        hint = "no release tells less than nothing: the smallest budget is 0, and redaction of everything reaches it"
+        within("budget", self.limit, 0.0, high, high_open=True, hint=hint if self.unit == "nats" else "")
+
+    @classmethod
+    def nats(cls, limit: float) -> Budget:
+        """A budget of `limit` nats."""
+        return cls(float(limit))
+
+    @classmethod
+    def bits(cls, limit: float) -> Budget:
+        """A budget of `limit` bits."""
+        return cls(float(limit) * NATS_PER_BIT)
+
+    @classmethod
+    def accuracy(cls, limit: float) -> Budget:
+        """An attacker may be right at most this often."""
+        return cls(float(limit), "accuracy")
+
+    @classmethod
+    def read(cls, value: Budget | float | str) -> Budget:
+        """A budget from a number of nats or a text such as `0.02`, `0.02nats`, `0.03bits` or `55%`."""
+        if isinstance(value, Budget):
+            return value
+        if not isinstance(value, str):
+            return cls(float(real("budget", value)))
+        match = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(nats?|bits?|%|)\s*", value)
+        try:
+            number = float(match[1]) if match else math.nan
+        except ValueError:
+            number = math.nan
+        if match is None or math.isnan(number):
+            raise LowtideError(f"budget must read like 0.02, 0.02nats, 0.03bits or 55%, got {value!r}")
+        if match[2] == "%":
+            return cls.accuracy(number / 100)
+        return cls.bits(number) if match[2].startswith("bit") else cls(number)
+
+    def check(self, prior: Floats) -> None:
+        """Refuse what no release can reach: fewer right guesses than always naming the most frequent class."""
+        if self.unit == "accuracy" and self.limit < prior.max():
+            raise LowtideError(
+                f"an attacker who always names the most frequent class is right {prior.max():.1%} of the time, "
+                f"whatever is hidden; the budget allows {self.limit:.1%}: allow at least that much"
+            )
+
+    def meets(self, reading: Reading) -> bool:
+        """Whether a reading stays within the budget."""
+        return self._of(reading).value <= self.limit
+
+    def is_broken(self, reading: Reading) -> bool:
+        """Whether a reading lies above the budget by more than its interval."""
+        return self._of(reading).low > self.limit
+
+    def _of(self, reading: Reading) -> Estimate:
+        return reading.leakage if self.unit == "nats" else reading.accuracy
+
+    def density(self, prior: Floats) -> float:
+        """The largest ε such that `|i(s; y)| ≤ ε` for all s and y keeps the budget.
+
+        A density within ±ε carries at most `ε·tanh(ε/2)` nats, and lifts the most likely class to at most
+        `e^ε·max p(s)`.
+        """
+        if self.unit == "accuracy":
+            return math.log(self.limit / float(prior.max())) if self.limit > prior.max() else 0.0
+        if self.limit == 0:
+            return 0.0
+        return float(brentq(lambda e: e * math.tanh(e / 2) - self.limit, 0.0, self.limit + 2 + math.sqrt(self.limit)))
+
+    def __str__(self) -> str:
+        if self.unit == "accuracy":
+            return f"an attacker right at most {self.limit:.1%} of the time"
+        return f"{self.limit:g} nat ({self.limit / NATS_PER_BIT:.3g} bits)"

@@ -1,0 +1,48 @@
+"""A mechanism as plain JSON, with what was learnt from the data kept apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from lowtide.errors import LowtideError
+from lowtide.features import Features
+from lowtide.features.frames import Encoder
+
+_ENDS = ("low", "high")
+_PLAIN = ("lam", "fill", "clip")
+
+
+def to_plain(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a `Mechanism` as JSON; ranges and categories, which are data, stand under `private`."""
+    encoder, features = fields["encoder"], fields["features"]
+    private = {name: [None if np.isnan(end) else float(end) for end in fields[name]] for name in _ENDS}
+    return {
+        "kinds": list(fields["kinds"]),
+        "keeps": fields["keeps"].tolist(),
+        **{name: fields[name] for name in _PLAIN},
+        "columns": list(encoder.names),
+        "features": {"groups": features.groups.tolist(), "names": list(features.names)},
+        "private": {**private, "categories": [None if c is None else list(c) for c in encoder.categories]},
+    }
+
+
+def from_plain(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of the `Mechanism` that `to_plain` wrote."""
+    try:
+        private = config["private"]
+        categories = tuple(None if values is None else tuple(values) for values in private["categories"])
+        return {
+            "encoder": Encoder(tuple(config["columns"]), categories),
+            "features": Features(np.array(config["features"]["groups"]), tuple(config["features"]["names"])),
+            "kinds": tuple(config["kinds"]),
+            **{
+                name: np.array([np.nan if end is None else end for end in private[name]], dtype=float) for name in _ENDS
+            },
+            "keeps": np.array(config["keeps"], dtype=float),
+            **{name: config[name] for name in _PLAIN},
+        }
+    except (KeyError, TypeError) as error:
+        raise LowtideError("the configuration lacks or garbles a part of a mechanism; save it again") from error

@@ -1,0 +1,35 @@
+"""Where the key of the noise lives: in memory only, or in the one file the user names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from lowtide.disclose.noise import KeyedNoise, new_key
+from lowtide.errors import LowtideError
+
+
+def open_noise(path: str | Path | None) -> KeyedNoise:
+    """The noise of a release.
+
+    Args:
+        path: a file that holds the key, or will: it is made, readable by its owner only, when it does not exist.
+            `None` draws a key that lives in memory and dies with the process.
+    """
+    if path is None:
+        return KeyedNoise(new_key())
+    file = Path(path)
+    try:
+        if not file.exists():
+            handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(handle, "w", encoding="ascii") as out:
+                out.write(new_key().hex() + "\n")
+        return KeyedNoise(bytes.fromhex(file.read_text(encoding="ascii").strip()))
+    except OSError as error:
+        raise LowtideError(
+            f"cannot use the key file {file}: {error.strerror}; name a file in a folder that exists and is writable"
+        ) from error
+    except ValueError as error:  # not hexadecimal, or not a key; the content stays out of the message
+        raise LowtideError(
+            f"the key file {file} holds no key (64 hexadecimal digits); name another, or remove it to draw a new key"
+        ) from error

@@ -1,0 +1,323 @@
+"""The Obfuscator: learn what to hide from reference data, then hide it in any data of the same columns."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from lowtide.density import TIDE
+from lowtide.density.artefact import Density
+from lowtide.density.exposure import Bools
+from lowtide.density.fitting import read_features
+from lowtide.density.progress import progress_bar
+from lowtide.density.secrets import is_vector, read_classes
+from lowtide.disclose.budget import Budget
+from lowtide.disclose.card import Feature, ReleaseCard
+from lowtide.disclose.certificate import Certificate, certify_disclosed, certify_paper, certify_plan, membership
+from lowtide.disclose.deciding import Check, Problem, Tick, make_plan, make_sequential
+from lowtide.disclose.keys import open_noise
+from lowtide.disclose.layout import owners
+from lowtide.disclose.mechanisms import Mechanism
+from lowtide.disclose.noise import KeyedNoise, new_key, row_ids
+from lowtide.disclose.policies import Paper, Plan, Policy
+from lowtide.disclose.scout import Floats32, Secrets
+from lowtide.disclose.sequential import Sequential
+from lowtide.disclose.tables import write
+from lowtide.errors import LowtideError, one_of, within
+from lowtide.features import Features
+from lowtide.features.frames import Encoder, read_table
+
+PolicyName = Literal["plan", "disclosed", "paper"]
+_BUDGET = 0.01  # nats
+_PAPER_EPSILON = 0.5
+_PAPER_NOISE = 1.0
+_STATED_AT = 0.1  # the ε of bounds, when none is given
+
+
+class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Hide what tells a secret, and only that.
+
+    `fit(X, s)` learns from reference data which features to hide, attacks a rehearsal of the release afresh, and
+    writes the release card. `transform(X)` hides them: same kind of table, same columns, names and dtypes.
+
+    Args:
+        estimator: a `TIDE` whose options (features, trim, steps, seed …) the critics take; by default `TIDE()`.
+        policy: `plan` hides the same features for everybody; `disclosed` goes through the features of each row and
+            hides what tells too much given what the row has already disclosed; `paper` looks at the raw row, and is
+            here to reproduce the paper.
+        mechanism: what hiding does: `redact`, or `gaussian` noise on numbers.
+        budget: how much the whole release may tell: nats, `Budget.bits(…)`, `Budget.accuracy(…)`, or a text such as
+            `"0.03bits"`. By default 0.01 nat, unless `disclosed` is given an `epsilon`.
+        epsilon: for `paper` and `disclosed`, the largest density of a feature that is shown; also the ε at which
+            noise is calibrated and bounds are stated (0.1 by default).
+        delta: with `epsilon`, calibrates the noise: even everything hidden together keeps (ε, δ).
+        lam: the scale of the noise in units of each column's range, instead of (ε, δ).
+        keep: names of features that must be released as they are.
+        hide: names of features that must be hidden.
+        bounds: the valid range of numeric columns, a pair for all or one per name; by default that of the reference
+            data. Values are clipped to it.
+        categorical: how `gaussian` hides categories: `redact`, or `response` for randomised response.
+        fill: what a redacted number becomes.
+        key_file: where the key of the noise is kept, made when it does not exist; by default nowhere.
+        progress: whether to draw progress bars; by default only on a terminal.
+        random_state: the seed of everything but the noise of the release.
+
+    Attributes:
+        policy_: the fitted policy: a `Plan`, a `Sequential` or a `Paper`.
+        mechanism_: how hidden features are disclosed.
+        check_: what fresh attackers made of the rehearsal.
+        leakage_: the estimated leakage of the release, with its interval.
+        card_: the release card.
+        n_features_in_: columns of X.
+    """
+
+    def __init__(
+        self,
+        estimator: TIDE | None = None,
+        policy: PolicyName = "plan",
+        mechanism: Literal["redact", "gaussian"] = "redact",
+        *,
+        budget: Budget | float | str | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        lam: float | None = None,
+        keep: Sequence[str] = (),
+        hide: Sequence[str] = (),
+        bounds: Mapping[str, tuple[float, float]] | tuple[float, float] | None = None,
+        categorical: Literal["redact", "response"] = "redact",
+        fill: float = 0.0,
+        key_file: str | None = None,
+        progress: bool | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.policy = policy
+        self.mechanism = mechanism
+        self.budget = budget
+        self.epsilon = epsilon
+        self.delta = delta
+        self.lam = lam
+        self.keep = keep
+        self.hide = hide
+        self.bounds = bounds
+        self.categorical = categorical
+        self.fill = fill
+        self.key_file = key_file
+        self.progress = progress
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: ArrayLike | None = None) -> Obfuscator:  # noqa: N803 - scikit-learn's name
+        """Learn what to hide.
+
+        Args:
+            X: reference rows: an array, a tensor or a data frame.
+            y: the secret of every row, finitely many values.
+        """
+        problem = self._read(X, y)
+        with progress_bar("deciding what to hide", 100, self.progress) as tick:
+            self.policy_, self.check_ = self._decide(problem, X, y, lambda done: tick(int(100 * done)))
+        self.mechanism_, self.leakage_ = problem.mechanism, self.check_.leakage
+        self._noise = open_noise(self.key_file) if problem.mechanism.draws else None
+        flags = self.policy_.flags(problem.data.rows, problem.standins)
+        self.card_ = self._card(problem, flags)
+        return self
+
+    def transform(self, X: Any, *, ids: Any = None) -> Any:  # noqa: N803
+        """Hide in X what the policy says.
+
+        Args:
+            X: rows with the columns of the reference data.
+            ids: one value per row that stays with the row; needed where noise is drawn, which is keyed by it.
+        """
+        rows, flags, noise = self._flags(X, ids)
+        return write(X, self.mechanism_.hide(rows, flags, **noise), flags, self.mechanism_)
+
+    def fit_transform(self, X: Any, y: ArrayLike | None = None, *, ids: Any = None) -> Any:  # noqa: N803
+        """Learn what to hide, and hide it in the same rows."""
+        return self.fit(X, y).transform(X, ids=ids)
+
+    def flags(self, X: Any, *, ids: Any = None) -> Bools:  # noqa: N803
+        """What is hidden of each row, (n, m)."""
+        return self._flags(X, ids)[1]
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """The names of the columns, which stay as they are."""
+        check_is_fitted(self, "policy_")
+        names = self.mechanism_.encoder.names or tuple(f"x{j}" for j in range(self.n_features_in_))
+        return np.array(names, dtype=object)
+
+    def _flags(self, x: Any, ids: Any) -> tuple[Floats32, Bools, dict[str, Any]]:
+        check_is_fitted(self, "policy_")
+        refuse_new_columns(x, self.mechanism_.encoder)
+        rows = self.mechanism_.encoder.encode(x)
+        noise: dict[str, Any] = {}
+        if self.mechanism_.draws:
+            noise = {"noise": self._noise, "ids": row_ids(ids, len(rows))}
+        everything = np.ones(len(self.mechanism_.features), dtype=bool)
+        standins = rows if isinstance(self.policy_, Plan) else self.mechanism_.hide(rows, everything, **noise)
+        return rows, self.policy_.flags(rows, standins), noise
+
+    def _read(self, x: Any, s: ArrayLike | None) -> Problem:
+        """Check what was given and lay it out."""
+        one_of("policy", self.policy, ("plan", "disclosed", "paper"))
+        one_of("mechanism", self.mechanism, ("redact", "gaussian"))
+        if s is None:
+            raise LowtideError("Obfuscator requires y to be passed, but the target y is None: give the secret")
+        if sparse.issparse(x):
+            raise LowtideError("Obfuscator needs dense rows, and X is sparse; give X.toarray()")
+        refuse_secret_inside(x, s)
+        rows, encoder = read_table(x)
+        self.n_features_in_ = len(encoder.categories)
+        if encoder.names:
+            self.feature_names_in_ = np.array(encoder.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        if np.shape(s)[:1] != (len(rows),):
+            raise LowtideError(f"X has {len(rows)} rows and s has shape {np.shape(s)}; they must match")
+        if is_vector(s):
+            raise LowtideError("the secret is a vector of numbers; hiding needs finitely many values: put it into bins")
+        classes, codes = read_classes(s)
+        tide = self._tide()
+        features = read_features(tide.features, encoder)
+        keep, hide = named(self.keep, features, "keep"), named(self.hide, features, "hide")
+        if (keep & hide).any():
+            raise LowtideError(f"{', '.join(_names(features, keep & hide))} cannot be both kept and hidden; choose")
+        mechanism = Mechanism.build(
+            encoder,
+            features,
+            rows,
+            kind=self.mechanism,
+            categorical=self.categorical,
+            lam=_PAPER_NOISE if self.policy == "paper" and self.lam is None and self.delta is None else self.lam,
+            # Without δ, ε is the threshold of the policy and no promise about noise.
+            epsilon=None if self.delta is None else self.epsilon,
+            delta=self.delta,
+            prior=classes.prior,
+            bounds=self.bounds,
+            fill=self.fill,
+            keep=tuple(self.keep),
+        )
+        rehearsal = KeyedNoise(new_key())
+        return Problem(Secrets(rows, codes, classes), features, mechanism, tide._options(), keep, hide, rehearsal)
+
+    def _tide(self) -> TIDE:
+        if self.estimator is not None and not isinstance(self.estimator, TIDE):
+            raise LowtideError(f"estimator must be a TIDE, got {type(self.estimator).__name__}")
+        tide = TIDE() if self.estimator is None else clone(self.estimator)
+        return tide.set_params(random_state=self.random_state) if self.estimator is None else tide
+
+    def _decide(self, problem: Problem, x: Any, s: Any, tick: Tick) -> tuple[Policy, Check]:
+        budget = None if self.budget is None else Budget.read(self.budget)
+        if self.policy == "paper":
+            epsilon = _PAPER_EPSILON if self.epsilon is None else float(within("epsilon", self.epsilon, 0.0, np.inf))
+            policy = Paper(self._fit_tide(x, s), epsilon, problem.keep, problem.hide)
+            return policy, problem.check(policy.flags(problem.data.rows, problem.standins))
+        if budget is None and (self.policy == "plan" or self.epsilon is None):
+            budget = Budget(_BUDGET)
+        if budget is not None:
+            budget.check(problem.data.classes.prior)
+        if self.policy == "plan":
+            return make_plan(problem, budget or Budget(_BUDGET), tick)
+        return make_sequential(problem, budget, self.epsilon, tick)
+
+    def _fit_tide(self, x: Any, s: ArrayLike) -> Density:
+        artefact = self._tide().fit(x, s).artefact
+        if not isinstance(artefact, Density):
+            raise LowtideError("the paper's policy needs a finite secret")  # cannot happen: its classes were read
+        # The policy is asked about encoded rows.
+        return replace(artefact, encoder=Encoder((), (None,) * len(artefact.features.groups)))
+
+    def _card(self, problem: Problem, flags: Bools) -> ReleaseCard:
+        """The card of the rehearsed release of the reference rows."""
+        owner = owners(problem.mechanism.encoder, problem.features)
+        attacks = self.check_.attacks
+        return ReleaseCard(
+            mechanism=self.mechanism,
+            certificate=self._certificate(problem, flags),
+            features=tuple(Feature(*pair) for pair in zip(problem.features.names, flags.mean(axis=0), strict=True)),
+            rows=len(flags),
+            classes=len(problem.data.classes.labels),
+            largest_class=float(problem.data.classes.prior.max()),
+            changed=float(flags[:, owner].mean()),
+            leakage=self.leakage_,
+            attacks=(attacks.guess, *attacks.retrained),
+            parameters={
+                "budget": str(Budget.read(self.budget)) if self.budget is not None else None,
+                "epsilon": self.epsilon,
+                "delta": self.delta,
+                "lam": problem.mechanism.lam,
+                "categorical": self.categorical,
+                "keep": tuple(self.keep),
+                "hide": tuple(self.hide),
+            },
+        )
+
+    def _certificate(self, problem: Problem, flags: Bools) -> Certificate:
+        mechanism, prior = problem.mechanism, problem.data.classes.prior
+        epsilon = _STATED_AT if self.epsilon is None else float(self.epsilon)
+        if isinstance(self.policy_, Plan):
+            hidden = self.policy_.hidden
+            answers = [answer for j in np.flatnonzero(hidden) for answer in mechanism.responses(int(j))]
+            return certify_plan(epsilon, prior, ratios=mechanism.ratios(), hidden=hidden, responses=answers)
+        if isinstance(self.policy_, Paper):
+            # In units of the ranges every column lies in [0, 1], where radius and diameter are both √columns.
+            radii = mechanism.ratios() * (mechanism.lam or 1.0)
+            return certify_paper(self.policy_.epsilon, prior, radii=radii, scale=mechanism.lam or np.inf)
+        if not isinstance(self.policy_, Sequential):
+            raise LowtideError("this policy has no certificate")  # cannot happen: there are three policies
+        rule, running = self.policy_.rule, np.isfinite(self.policy_.rule.total)
+        each = 0.0 if self.epsilon is None else epsilon
+        term = membership(flags, problem.data.codes, ratios=mechanism.ratios(), epsilon=each, classes=len(prior))
+        total = rule.total if running else each
+        return certify_disclosed(total, prior, features=len(problem.features), membership=term, running=bool(running))
+
+    def __sklearn_tags__(self) -> Tags:
+        """Tell scikit-learn that a secret is required."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+def refuse_secret_inside(x: Any, s: Any) -> None:
+    """Refuse a table that still holds the secret's own column."""
+    name = getattr(s, "name", None)
+    columns = getattr(x, "columns", None)
+    if isinstance(name, str) and columns is not None and name in list(map(str, columns)):
+        raise LowtideError(f"the secret {name!r} is still a column of the data; drop it before hiding the rest")
+
+
+def refuse_new_columns(x: Any, encoder: Encoder) -> None:
+    """Refuse columns that were not there in training: nothing is known about them, and one may be the secret."""
+    extra = [str(name) for name in getattr(x, "columns", ()) if str(name) not in encoder.names] if encoder.names else []
+    if extra:
+        raise LowtideError(
+            f"X has the column(s) {', '.join(extra)} that were not there in training, so nobody knows what they tell; "
+            "drop them, or fit with them"
+        )
+
+
+def named(names: Sequence[str], features: Features, option: str) -> Bools:
+    """The mask (m,) of features given by name."""
+    mask = np.zeros(len(features), dtype=bool)
+    for name in (names,) if isinstance(names, str) else names:
+        if name not in features.names:
+            near = difflib.get_close_matches(str(name), features.names, n=1)
+            raise LowtideError(
+                f"{option} names {name!r}, which is no feature; "
+                + (f"did you mean {near[0]!r}?" if near else f"the features are {', '.join(features.names[:20])}")
+            )
+        mask[features.names.index(name)] = True
+    return mask
+
+
+def _names(features: Features, mask: Bools) -> list[str]:
+    return [name for name, chosen in zip(features.names, mask, strict=True) if chosen]

@@ -1,0 +1,382 @@
+"""Release cards: they validate, survive the disk, say what is vacuous, and hold nothing they should not."""
+
+import copy
+import json
+import math
+
+import jsonschema
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from lowtide.disclose.card import Feature, ReleaseCard, hash_rows, hash_table, schema
+from lowtide.disclose.certificate import certify_disclosed, certify_paper, certify_plan, membership
+from lowtide.errors import LowtideError
+from lowtide.interface import Attack, Estimate
+
+VALIDATOR = jsonschema.Draft202012Validator(schema())
+HIDDEN = np.array([[True, False], [False, False], [True, True], [True, False]])
+TERM = membership(HIDDEN, [0, 0, 1, 1], ratios=[0.0, 0.5], epsilon=0.1, classes=2)
+CERTIFICATES = {
+    "all hidden": certify_plan(0.2, [0.5, 0.5], ratios=[0.3, 0.0], hidden=[True, True], responses=[(0.1, 3)]),
+    "redacted": certify_plan(0.2, [0.5, 0.5], ratios=[0.0, 0.0], hidden=[True, True]),
+    "half vacuous": certify_plan(1.0, [0.5, 0.5], ratios=[0.3, 0.3], hidden=[True, True]),
+    "raw part": certify_plan(0.2, [0.5, 0.5], ratios=[0.3, 0.0], hidden=[True, False]),
+    "nothing hidden": certify_plan(0.2, [0.5, 0.5], ratios=[0.3, 0.0], hidden=[False, False]),
+    "disclosed": certify_disclosed(0.1, [0.5, 0.5], features=2, membership=TERM),
+    "running": certify_disclosed(0.3, [0.5, 0.5], features=2, running=True),
+    "paper": certify_paper(0.2, [0.5, 0.5], radii=[1.0, 1.0], scale=3.0),
+}
+SHARES = {
+    "all hidden": (1, 1),
+    "redacted": (1, 1),
+    "half vacuous": (1, 1),
+    "raw part": (1, 0),
+    "nothing hidden": (0, 0),
+}
+every_certificate = pytest.mark.parametrize("name", CERTIFICATES)
+
+
+def attack(information, *, trained_on="release", target="release", auc=0.7, attacker="trees"):
+    interval = Estimate(information, information - 0.01, information + 0.01, 500)
+    return Attack(attacker, trained_on, target, Estimate(0.6, 0.55, 0.65, 500), Estimate(auc, 0.6, 0.8, 500), interval)
+
+
+def card(name="all hidden", **changes):
+    shares = SHARES.get(name, (0.75, 0.25))
+    values = {
+        "mechanism": "gaussian",
+        "certificate": CERTIFICATES[name],
+        "features": tuple(Feature(f"x{j}", float(share)) for j, share in enumerate(shares)),
+        "rows": 1000,
+        "classes": 2,
+        "largest_class": 0.5,
+        "changed": 0.5,
+        "leakage": Estimate(0.05, 0.02, 0.08, 400),
+        "attacks": (attack(0.03), attack(0.01, trained_on="clean")),
+        "parameters": {"budget": 0.1, "lam": (2.0, math.inf), "hide": ["x0"], "seen": np.int64(3), "note": None},
+        "data_sha256": hash_rows(np.eye(3)),
+        "created": "2026-01-31T12:00:00Z",
+    }
+    return ReleaseCard(**(values | changes))
+
+
+class TestJson:
+    def test_the_schema_is_one(self):
+        jsonschema.Draft202012Validator.check_schema(schema())
+
+    @every_certificate
+    def test_every_card_validates_and_comes_back(self, name, tmp_path):
+        original = card(name)
+        VALIDATOR.validate(original.to_json())
+        assert ReleaseCard.from_json(json.loads(json.dumps(original.to_json()))) == original
+        original.save(tmp_path / "card.json")
+        assert ReleaseCard.load(tmp_path / "card.json") == original
+        assert [path.name for path in tmp_path.iterdir()] == ["card.json"], "no partial file stays behind"
+
+    def test_a_card_without_estimate_attacks_or_hash(self):
+        bare = card(leakage=None, attacks=(), data_sha256=None, parameters={})
+        VALIDATOR.validate(bare.to_json())
+        assert ReleaseCard.from_json(bare.to_json()) == bare
+        assert "not estimated" in bare.text()
+        assert "nothing is known from below" in bare.text()
+
+    def test_is_written_now_with_this_software_by_default(self):
+        values = card()
+        fresh = ReleaseCard(
+            mechanism="redaction",
+            certificate=values.certificate,
+            features=values.features,
+            rows=1,
+            classes=2,
+            largest_class=0.5,
+            changed=1.0,
+        )
+        assert fresh.created > "2026"
+        assert fresh.versions["numpy"] == np.__version__
+        assert set(fresh.versions) == {"lowtide", "python", "numpy", "torch", "scikit-learn"}
+
+    def test_counts_in_nats_and_bits(self):
+        leakage = card(leakage=Estimate(math.log(2), 0.0, 1.0, 10)).to_json()["leakage"]
+        assert leakage["nats"]["value"] == pytest.approx(math.log(2))
+        assert leakage["bits"]["value"] == pytest.approx(1.0)
+
+    def test_holds_shares_of_no_class(self):
+        """What was hidden in each class would show how the rows of a small class were treated."""
+        assert set(card("disclosed").to_json()["certificate"]["membership"]) == {
+            "epsilon",
+            "forward",
+            "reverse",
+            "hidden",
+        }
+
+
+numbers = st.floats(-1e6, 1e6)
+estimates = st.builds(Estimate, numbers, numbers, numbers, st.integers(0, 10**9))
+attacks = st.builds(
+    Attack,
+    st.text(),
+    st.sampled_from(["release", "clean", "nothing"]),
+    st.sampled_from(["release", "clean"]),
+    estimates,
+    estimates,
+    estimates,
+)
+options = st.dictionaries(st.sampled_from(["budget", "lam", "delta", "keep"]), st.one_of(numbers, st.text(), st.none()))
+
+
+@st.composite
+def cards(draw):
+    """Cards of any policy, prior, noise and ε."""
+    epsilon, rarest = draw(st.floats(0, 5)), draw(st.floats(0.01, 0.5))
+    prior, m = [rarest, 1 - rarest], draw(st.integers(1, 4))
+    policy = draw(st.sampled_from(["plan", "disclosed", "running", "paper"]))
+    hidden = np.array(draw(st.lists(st.booleans(), min_size=m, max_size=m)))
+    ratios = draw(st.lists(st.floats(0, 60), min_size=m, max_size=m))
+    if policy == "plan":
+        certificate, shares = certify_plan(epsilon, prior, ratios=ratios, hidden=hidden), hidden.astype(float)
+    elif policy == "paper":
+        certificate, shares = certify_paper(epsilon, prior, radii=ratios, scale=1.0), np.full(m, 0.5)
+    else:
+        flags = np.array(draw(st.lists(st.lists(st.booleans(), min_size=m, max_size=m), min_size=2, max_size=8)))
+        term = membership(flags, np.arange(len(flags)) % 2, ratios=ratios, epsilon=epsilon, classes=2)
+        certificate = certify_disclosed(epsilon, prior, features=m, membership=term, running=policy == "running")
+        shares = flags.mean(axis=0)
+    return ReleaseCard(
+        mechanism=draw(st.text(min_size=1)),
+        certificate=certificate,
+        features=tuple(Feature(draw(st.text()), float(share)) for share in shares),
+        rows=draw(st.integers(1, 10**9)),
+        classes=2,
+        largest_class=1 - rarest,
+        changed=draw(st.floats(0, 1)),
+        leakage=draw(st.none() | estimates),
+        attacks=tuple(draw(st.lists(attacks, max_size=3))),
+        parameters=draw(options),
+    )
+
+
+@settings(max_examples=50)
+@given(cards())
+def test_any_card_round_trips_and_says_vacuous_exactly_when_it_is(original):
+    VALIDATOR.validate(original.to_json())
+    assert ReleaseCard.from_json(json.loads(json.dumps(original.to_json(), allow_nan=False))) == original
+    whole = original.certificate.whole
+    quiet = ReleaseCard(**(vars(original) | {"mechanism": "m", "attacks": (), "parameters": {}}))
+    assert ("vacuous" in quiet.text()) == (whole.forward_vacuous or whole.reverse_vacuous)
+    assert ("paper's claim" in quiet.text()) == (original.policy == "paper")
+
+
+class TestText:
+    @every_certificate
+    def test_gives_three_numbers_and_says_what_is_vacuous(self, name):
+        page = card(name).text()
+        for line in (
+            "Worst-case bound",
+            "Estimated leakage",
+            "Strongest retrained attack",
+            "nats",
+            "bits",
+            "lower bound",
+        ):
+            assert line in page
+        assert ("vacuous" in page) == (name not in ("all hidden", "redacted"))
+        assert ("paper's claim" in page) == (name == "paper")
+        assert all(statement in page for statement in CERTIFICATES[name].statements)
+        assert len(page.split()) < 500, "a minute of reading"
+
+    def test_a_promise_in_one_direction_only(self):
+        """At ε = 1 > log 2 no release makes a fair bit e times likelier; the other direction still says something."""
+        whole = CERTIFICATES["half vacuous"].whole
+        assert (whole.forward_vacuous, whole.reverse_vacuous, whole.vacuous) == (True, False, False)
+        page = card("half vacuous").text()
+        assert "0 (vacuous) forward" in page
+        assert "no worst-case promise" not in page
+
+    def test_headlines(self):
+        assert "a worst-case promise" in card("all hidden").text().splitlines()[0]
+        assert "nothing of the data is left" in card("redacted").text().splitlines()[0]
+        assert "no worst-case promise" in card("raw part").text().splitlines()[0]
+
+    def test_names_what_is_raw(self):
+        assert "released as it is (1 features): x1" in card("raw part").text()
+        assert "released as it is (" not in card("all hidden").text()
+
+    def test_the_strongest_attack_is_a_retrained_one(self):
+        others = (attack(9.0, trained_on="clean", auc=0.99), attack(9.0, target="clean", auc=0.98))
+        best = attack(0.04, auc=0.8, attacker="network")
+        found = card(attacks=(*others, attack(0.03), best), leakage=Estimate(10.0, 9.0, 11.0, 5))
+        assert found.strongest == best
+        assert card(attacks=others).strongest is None
+
+    def test_says_when_not_to_trust(self):
+        weak, strong = Estimate(0.01, 0.0, 0.02, 100), Estimate(0.05, 0.02, 0.08, 100)
+        assert "Do not trust" in card(leakage=weak).text()
+        assert "Do not trust" not in card(leakage=strong).text()
+        assert card(leakage=weak, attacks=(attack(0.03, target="clean"),)).trusted, "clean data may tell more"
+
+    def test_long_lists_are_cut(self):
+        features = tuple(Feature(f"word{j}", 1.0) for j in range(500))
+        page = card(features=features).text()
+        assert "and 488 more" in page
+        assert "word400" not in page
+
+    def test_names_cannot_break_the_page(self):
+        page = card(features=(Feature("a|b\n# Release card: safe", 1.0), Feature("<b>", 1.0))).text()
+        assert sum(line.startswith("# ") for line in page.splitlines()) == 1
+        assert "a\\|b" in page
+        assert "<b>" not in page
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        "name",
+        ["key", "Key", "encryption_key", "keyfile", "apiKeys", "seed", "random_state", "password", "salt", "a\nkey"],
+    )
+    def test_keys_and_seeds_do_not_go_on_a_card(self, name):
+        with pytest.raises(LowtideError, match="does not go on a card") as error:
+            card(parameters={name: "deadbeef"})
+        assert "deadbeef" not in str(error.value)
+        assert card(parameters={"keep": 0.5, "hide": ["age"]}).parameters["keep"] == 0.5
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"rows": 0}, "'rows' of the card must lie between 1"),
+            ({"classes": 1}, "'classes' of the card must lie between 2"),
+            ({"changed": 1.5}, "'changed' of the card must lie between 0 and 1"),
+            ({"largest_class": math.nan}, "'largest_class' of the card must be of type number"),
+            ({"mechanism": ""}, "must not be empty"),
+            ({"created": "yesterday"}, "'created' of the card does not have the form"),
+            ({"created": "2026-13-31T12:00:00Z"}, "created must be a time in UTC"),
+            ({"data_sha256": "abc"}, "'data_sha256' of the card does not have the form"),
+            ({"parameters": {"data": {"age": 3}}}, "'data' of 'parameters' of the card must be of type array"),
+            ({"parameters": {"delta": math.nan}}, "'delta' of 'parameters'"),
+            ({"parameters": {1: 2}}, "'parameters' of the card must be of type object"),
+            ({"leakage": Estimate(math.inf, 0.0, 1.0, 3)}, "'value' of 'nats' of 'leakage'"),
+            ({"features": (Feature("x", 0.5), Feature("y", 1.0))}, "for everybody or for nobody"),
+            ({"features": (Feature("x", 0.0), Feature("y", 1.0))}, "without raw features"),
+        ],
+    )
+    def test_impossible_cards(self, changes, message):
+        with pytest.raises(LowtideError, match=message):
+            card(**changes)
+
+    def test_files_that_are_no_cards(self, tmp_path):
+        path = tmp_path / "card.json"
+        with pytest.raises(LowtideError, match="cannot read"):
+            ReleaseCard.load(path)
+        card().save(path)
+        whole = path.read_text()
+        for content, message in (
+            (whole[: len(whole) // 2], "is no JSON"),
+            ("[" * 100_000, "is no JSON"),
+            ("[]", "this is no release card"),
+            ('{"format": "lowtide-density"}', "this is no release card"),
+            (whole.replace('"schema_version": 1', '"schema_version": 2'), "schema version is 2, this Lowtide reads 1"),
+            (whole.replace('"rows": 1000', '"rows": NaN'), "'rows' of the card must be of type integer"),
+            (whole.replace('"rows": 1000', '"row": 1000'), "lacks rows"),
+        ):
+            path.write_text(content)
+            with pytest.raises(LowtideError, match=message) as error:
+                ReleaseCard.load(path)
+            assert "card.json" in str(error.value)
+        path.write_bytes(b"\xff\xfe\x00")
+        with pytest.raises(LowtideError, match="is no JSON"):
+            ReleaseCard.load(path)
+
+    def test_a_folder_that_is_not_there(self, tmp_path):
+        with pytest.raises(LowtideError, match="choose a folder"):
+            card().save(tmp_path / "nowhere" / "card.json")
+
+
+def places(value, path=()):
+    """Every place in a nested JSON value."""
+    yield path
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, child in children:
+        yield from places(child, (*path, name))
+
+
+def put(value, path, new):
+    """A copy with one place replaced."""
+    result = copy.deepcopy(value)
+    inner = result
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = new
+    return result
+
+
+@settings(max_examples=200)
+@given(
+    st.sampled_from(list(CERTIFICATES)),
+    st.integers(0, 10**6),
+    st.sampled_from([None, True, -1, 7, 0.5, 2.5, "", "text", [], {}, [None], {"extra": 1}]),
+)
+def test_reads_nothing_that_the_schema_refuses(name, where, new):
+    """Replace any place by anything: what jsonschema refuses, `from_json` refuses with an error of ours."""
+    original = card(name).to_json()
+    spots = [path for path in places(original) if path]
+    altered = put(original, spots[where % len(spots)], new)
+    assume(not VALIDATOR.is_valid(altered))
+    with pytest.raises(LowtideError):
+        ReleaseCard.from_json(altered)
+
+
+@every_certificate
+def test_reads_no_entry_that_the_schema_does_not_know(name):
+    original = card(name).to_json()
+    refused = 0
+    for path in places(original):
+        altered = copy.deepcopy(original)
+        inner = altered
+        for step in path:
+            inner = inner[step]
+        if not isinstance(inner, dict):
+            continue
+        inner["raw_values"] = [1, 2, 3]
+        if not VALIDATOR.is_valid(altered):
+            refused += 1
+            with pytest.raises(LowtideError, match=r"an entry 'raw_values' that no card has|must be of type"):
+                ReleaseCard.from_json(altered)
+    assert refused > 5
+
+
+class TestHashes:
+    def test_depend_on_values_and_shape_only(self):
+        rows = np.arange(12.0).reshape(3, 4)
+        assert hash_rows(rows) == hash_rows(rows.astype(np.float32)) == hash_rows(np.asfortranarray(rows))
+        assert hash_rows(rows) == hash_rows(rows.tolist())
+        assert len({hash_rows(rows), hash_rows(rows.T), hash_rows(rows.reshape(4, 3)), hash_rows(rows + 1e-9)}) == 4
+
+    def test_redacted_values_and_zeros_have_one_form(self):
+        assert hash_rows([[np.nan, 0.0]]) == hash_rows([[-np.nan, -0.0]])
+        assert hash_rows([[np.nan, 0.0]]) != hash_rows([[0.0, 0.0]])
+
+    def test_memory_maps(self, tmp_path):
+        rows = np.random.default_rng(3).normal(size=(70_000, 2)).astype(np.float32)
+        np.save(tmp_path / "rows.npy", rows)
+        assert hash_rows(np.load(tmp_path / "rows.npy", mmap_mode="r")) == hash_rows(rows)
+
+    def test_sparse_rows(self):
+        rows = sparse.csr_array([[0.0, 2.0], [1.0, 0.0]])
+        explicit = sparse.coo_array(([2.0, 1.0, 0.0], ([0, 1, 0], [1, 0, 0])), shape=(2, 2))
+        assert hash_rows(rows) == hash_rows(explicit) == hash_rows(rows.tocsc())
+        assert hash_rows(rows) != hash_rows(2 * rows)
+
+    def test_tables_of_any_library(self):
+        columns = {"age": [30, 41, 52], "town": ["a", None, "c"], "rate": [0.5, 1.0, 2.25]}
+        digest = hash_table(pd.DataFrame(columns))
+        assert digest == hash_table(pl.DataFrame(columns)) == hash_table(pa.table(columns))
+        assert digest != hash_table(pd.DataFrame(columns | {"age": [30, 41, 53]}))
+        assert digest != hash_table(pd.DataFrame(columns).rename(columns={"age": "years"}))
+
+    def test_text_is_not_for_hash_rows(self):
+        with pytest.raises(LowtideError, match="give a table to hash_table"):
+            hash_rows([["a", "b"]])

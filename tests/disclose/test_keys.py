@@ -1,0 +1,37 @@
+"""The key of the noise is stored only where the user says."""
+
+import stat
+
+import numpy as np
+import pytest
+
+from lowtide.disclose.keys import open_noise
+from lowtide.disclose.noise import row_ids
+from lowtide.errors import LowtideError
+
+IDS = row_ids(np.arange(5), 5)
+
+
+def test_without_a_file_every_key_is_new():
+    assert not np.array_equal(open_noise(None).normal(IDS, 0, 2), open_noise(None).normal(IDS, 0, 2))
+
+
+def test_a_file_is_made_once_and_read_ever_after(tmp_path):
+    path = tmp_path / "noise.key"
+    first = open_noise(path).normal(IDS, 0, 2)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    np.testing.assert_array_equal(open_noise(path).normal(IDS, 0, 2), first)
+
+
+@pytest.mark.parametrize("content", ["", "zebra", "ab" * 31, "é"])
+def test_a_broken_file_is_refused_without_quoting_it(tmp_path, content):
+    path = tmp_path / "noise.key"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(LowtideError, match="holds no key") as caught:
+        open_noise(path)
+    assert "zebra" not in str(caught.value)
+
+
+def test_a_folder_that_does_not_exist(tmp_path):
+    with pytest.raises(LowtideError, match="cannot use the key file"):
+        open_noise(tmp_path / "no" / "noise.key")
