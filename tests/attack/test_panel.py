@@ -1,8 +1,11 @@
 """The panel: one split, honest headlines, and what a fixed attacker does not see."""
 
+import datetime as dt
+
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from scipy.stats import binom
 
@@ -113,6 +116,36 @@ def test_frames_with_text_and_three_classes(library):
     assert report.probabilities.shape == (80, 3)
     assert report.headline.accuracy.value > 0.6
     assert len(report.fixed) == 2, "a text the clean table does not know is read as none of its own"
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
+def test_blanks_and_words_where_the_clean_table_had_values(library):
+    """Who never saw a release reads them as the usual value: there is a fixed attacker, and it learns less."""
+    columns, s = frame()
+    rng = np.random.default_rng(3)
+    seen = [dt.datetime(2020, 1, 1) + dt.timedelta(days=40 * int(code > "a")) for code in s]
+    clean = library({**columns, "seen": seen})
+    blank = rng.random(len(s)) < 0.5
+    hidden = library(
+        {
+            "age": [None if gone else age for gone, age in zip(blank, columns["age"].tolist(), strict=True)],
+            "town": ["hidden" if gone else town for gone, town in zip(blank, columns["town"].tolist(), strict=True)],
+            "seen": [None if gone else day for gone, day in zip(blank, seen, strict=True)],
+        }
+    )
+    report = attack(hidden, s, clean=clean, attackers="boosted trees")
+    assert report.fixed_missing is None
+    (fixed,), (control,) = report.fixed, report.clean
+    assert control.accuracy.value > 0.8
+    assert 0.3 < fixed.accuracy.value < control.accuracy.value
+
+
+def test_numbers_replaced_by_words_have_a_fixed_attacker():
+    columns, s = frame()
+    bands = {**columns, "age": np.where(columns["age"] < 40, "young", "old")}
+    report = attack(pd.DataFrame(bands), s, clean=pd.DataFrame(columns), attackers="boosted trees")
+    assert report.fixed_missing is None
+    assert report.fixed[0].accuracy.value > 0.6, "it reads the town as before"
 
 
 def test_a_release_with_other_columns_has_no_fixed_attacker():

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -13,7 +14,7 @@ from lowtide.density.scaling import RankScaling
 from lowtide.density.secrets import Classes
 from lowtide.errors import LowtideError
 from lowtide.features import Features
-from lowtide.features.frames import Encoder
+from lowtide.features.frames import Encoder, read_table
 from lowtide.interface import Estimate
 
 GROUPS = np.array([0, 1, 1, 2, 3, 3, 3, 4])
@@ -120,6 +121,18 @@ def test_save_and_load(density, rows, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["bundle"], "nothing half-done is left behind"
 
 
+def test_gaps_dates_and_merged_categories_are_saved(tmp_path):
+    texts = [f"t{k % 1100}" for k in range(2200)]
+    table = pd.DataFrame({"a": [None, *range(2199)], "d": pd.to_datetime("2020-01-01"), "t": texts, "b": 1.0})
+    _, encoder = read_table(table)
+    assert None not in (encoder.fills[0], encoder.dates[1]) and encoder.others[2]  # noqa: PT018 - all of it at once
+    features = encoder.features()
+    Density(Classes((0, 1), np.array([0.5, 0.5])), features, Null(2, len(features)), 3.0, encoder).save(tmp_path / "a")
+    again = Density.load(tmp_path / "a")
+    assert again.encoder == encoder
+    assert again.prefixes(table.head(3)).shape == (3, 5, 2)
+
+
 def test_the_null_model_saves_too(tmp_path):
     null = Density(
         Classes((0, 1), np.array([0.5, 0.5])),
@@ -164,7 +177,16 @@ class TestDamage:
 
     def test_a_newer_version(self, bundle):
         self.edit(bundle, version=99)
-        with pytest.raises(LowtideError, match="format version 99, this Lowtide reads up to 1; upgrade"):
+        with pytest.raises(LowtideError, match="format version 99, this Lowtide reads up to 2; upgrade"):
+            Density.load(bundle)
+
+    def test_the_version_before_had_less_in_its_encoder(self, density, rows, bundle):
+        self.edit(bundle, version=1, encoder={"names": [], "categories": [None] * len(GROUPS)})
+        np.testing.assert_array_equal(Density.load(bundle).density(rows), density.density(rows))
+
+    def test_an_encoder_that_does_not_fit_itself(self, bundle):
+        self.edit(bundle, encoder={"names": [], "categories": [None] * len(GROUPS), "fills": [1.0]})
+        with pytest.raises(LowtideError, match="one entry of fills"):
             Density.load(bundle)
 
     def test_another_format(self, bundle):

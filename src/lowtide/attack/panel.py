@@ -124,7 +124,7 @@ def attack(
         clean_rows, clean_encoder = read_table(clean)
         _check(clean_rows, codes, s, clean_encoder, "clean")
         control = panel.train(clean_rows, tick, done=len(names))
-    again, missing = _read_like(release, clean_encoder)
+    again, missing = _read_like(release, clean_encoder, clean_rows)
     fixed = None if again is None else panel.test(control, again)
     return panel.report(retrained, control, fixed, missing)
 
@@ -228,10 +228,15 @@ def _check(rows: Rows, codes: Labels, s: Any, encoder: Encoder, table: Source) -
         raise LowtideError(f"{table} still holds the secret's own column {str(name)!r}; drop it before attacking")
 
 
-def _read_like(release: Any, encoder: Encoder) -> tuple[Rows | None, str | None]:
-    """Read the release as the clean table was read; or say why that cannot be."""
+def _read_like(release: Any, encoder: Encoder, rows: Rows) -> tuple[Rows | None, str | None]:
+    """Read the release as the clean table was read; or say why that cannot be.
+
+    Who never saw a release takes a number that is blank there, or a word where a number was, for the usual value: the
+    median of the clean rows.
+    """
+    usual = np.median(rows, axis=0) if encoder.names else None
     try:
-        return encoder.encode(release), None
+        return encoder.encode(release, stand_in=usual), None
     except LowtideError as error:
         return None, f"the release does not have the columns of the clean table ({error})"
 

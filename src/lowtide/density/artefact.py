@@ -18,7 +18,7 @@ from lowtide.density.objectives import normalise
 from lowtide.density.secrets import Classes
 from lowtide.errors import Floats, LowtideError, count
 from lowtide.features import Features
-from lowtide.features.frames import Encoder
+from lowtide.features.frames import Encoder, read_encoder
 from lowtide.interface import Estimate
 
 _CHUNK = 1 << 24  # floats that a batch of prefixes may hold at once
@@ -167,6 +167,17 @@ class Density:
 
     def save(self, path: str | Path) -> None:
         """Write `config.json` and `model.safetensors` into the folder `path`."""
+        config, tensors = self.parts()
+        write_bundle(Path(path), config, tensors)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Density:
+        """Read a density back from the folder `path`."""
+        config, tensors = read_bundle(Path(path))
+        return cls.from_parts(config, tensors, path)
+
+    def parts(self) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+        """The density as plain JSON and tensors."""
         config = {
             "secret": "classes",
             "classes": list(self.classes.labels),
@@ -174,12 +185,11 @@ class Density:
             "features": {"groups": self.features.groups.tolist(), "names": list(self.features.names)},
             **shared_config(self),
         }
-        write_bundle(Path(path), config, self.critic.tensors())
+        return config, self.critic.tensors()
 
     @classmethod
-    def load(cls, path: str | Path) -> Density:
-        """Read a density back from the folder `path`."""
-        config, tensors = read_bundle(Path(path))
+    def from_parts(cls, config: dict[str, Any], tensors: dict[str, torch.Tensor], where: str | Path) -> Density:
+        """Rebuild what `parts` took apart; `where` it came from is for the error message."""
         try:
             settings = dict(config["critic"])
             critic = CRITICS[settings.pop("kind")].from_saved(settings, tensors)
@@ -193,7 +203,7 @@ class Density:
                 read_report(config["report"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
-            raise LowtideError(f"{path} lacks or garbles a part of a density; save it again") from error
+            raise LowtideError(f"{where} lacks or garbles a part of a density; save it again") from error
 
     def _prefixes(self, rows: Any, order: torch.Tensor | None) -> Floats:
         width = (len(self.features) + 1) * max(64, len(self.classes.labels))
@@ -240,12 +250,6 @@ def shared_config(density: Any) -> dict[str, Any]:
         "critic": {"kind": density.critic.kind, **density.critic.settings()},
         "report": asdict(density.report) if density.report else None,
     }
-
-
-def read_encoder(config: dict[str, Any]) -> Encoder:
-    """Rebuild an encoder from its JSON."""
-    categories = tuple(None if values is None else tuple(values) for values in config["categories"])
-    return Encoder(tuple(config["names"]), categories)
 
 
 def read_report(config: dict[str, Any] | None) -> FitReport | None:

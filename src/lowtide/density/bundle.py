@@ -22,16 +22,31 @@ from torch import Tensor
 from lowtide.errors import LowtideError
 
 FORMAT = "lowtide-density"
-VERSION = 1
+VERSION = 2  # 1 had no missing numbers, dates or merged categories in its encoder; it is still read
 _CONFIG, _MODEL = "config.json", "model.safetensors"
 
 
-def write_bundle(path: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-    """Write a bundle; a bundle that stands there already is replaced in one step."""
+def write_bundle(
+    path: Path,
+    config: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    *,
+    form: str = FORMAT,
+    beside: Mapping[str, str] | None = None,
+) -> None:
+    """Write a bundle; a bundle that stands there already is replaced in one step.
+
+    Args:
+        path: the folder.
+        config: plain JSON.
+        tensors: the weights.
+        form: what kind of bundle it is.
+        beside: further texts to put into the folder, by file name.
+    """
     if path.exists() and not (path / _CONFIG).is_file():
         raise LowtideError(f"{path} exists and is no Lowtide bundle; choose another name or remove it")
     model = save_tensors({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
-    head = {"format": FORMAT, "version": VERSION, "sha256": hashlib.sha256(model).hexdigest()}
+    head = {"format": form, "version": VERSION, "sha256": hashlib.sha256(model).hexdigest()}
     text = json.dumps({**head, **config}, indent=2, allow_nan=False)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -41,6 +56,8 @@ def write_bundle(path: Path, config: Mapping[str, Any], tensors: Mapping[str, Te
     try:
         (partial / _MODEL).write_bytes(model)
         (partial / _CONFIG).write_text(text + "\n", encoding="utf-8")
+        for name, content in (beside or {}).items():
+            (partial / name).write_text(content, encoding="utf-8")
         if path.exists():
             shutil.rmtree(path)
         partial.replace(path)
@@ -49,9 +66,9 @@ def write_bundle(path: Path, config: Mapping[str, Any], tensors: Mapping[str, Te
         raise
 
 
-def read_bundle(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read a bundle back, or say what is wrong with it."""
-    config = _read_config(path)
+def read_bundle(path: Path, *, form: str = FORMAT) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read a bundle of the kind `form` back, or say what is wrong with it."""
+    config = _read_config(path, form)
     try:
         model = (path / _MODEL).read_bytes()
     except OSError as error:
@@ -64,15 +81,15 @@ def read_bundle(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise LowtideError(f"{path / _MODEL} is no safetensors file; copy the folder again") from error
 
 
-def _read_config(path: Path) -> dict[str, Any]:
+def _read_config(path: Path, form: str) -> dict[str, Any]:
     try:
         config = json.loads((path / _CONFIG).read_text(encoding="utf-8"))
     except OSError as error:
         raise LowtideError(f"{path} is no Lowtide bundle: it has no readable {_CONFIG}") from error
     except ValueError as error:
         raise LowtideError(f"{path / _CONFIG} is no JSON: truncated or altered; copy the folder again") from error
-    if not isinstance(config, dict) or config.get("format") != FORMAT:
-        raise LowtideError(f"{path} is no Lowtide bundle: its format is not {FORMAT!r}")
+    if not isinstance(config, dict) or config.get("format") != form:
+        raise LowtideError(f"{path} is no Lowtide bundle: its format is not {form!r}")
     if not isinstance(config.get("version"), int) or config["version"] > VERSION:
         raise LowtideError(
             f"{path} has format version {config.get('version')!r}, this Lowtide reads up to {VERSION}; upgrade Lowtide"

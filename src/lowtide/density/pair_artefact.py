@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lowtide.density.artefact import FitReport, read_encoder, read_report, shared_config
+from lowtide.density.artefact import FitReport, read_report, shared_config
 from lowtide.density.bundle import read_bundle, write_bundle
 from lowtide.density.critics import PAIR_CRITICS, PairCritic
 from lowtide.density.estimates import mean_with_interval
 from lowtide.density.secrets import read_vector
 from lowtide.errors import Floats, LowtideError
-from lowtide.features.frames import Encoder
+from lowtide.features.frames import Encoder, read_encoder
 from lowtide.interface import Estimate
 
 

@@ -9,23 +9,27 @@ import numpy as np
 
 from lowtide.errors import LowtideError
 from lowtide.features import Features
-from lowtide.features.frames import Encoder
+from lowtide.features.frames import Encoder, read_encoder
 
 _ENDS = ("low", "high")
+_LEARNT = ("fills", "dates", "others")
 _PLAIN = ("lam", "fill", "clip")
 
 
 def to_plain(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a `Mechanism` as JSON; ranges and categories, which are data, stand under `private`."""
+    """The fields of a `Mechanism` as JSON; what was learnt from the data stands under `private`."""
     encoder, features = fields["encoder"], fields["features"]
     private = {name: [None if np.isnan(end) else float(end) for end in fields[name]] for name in _ENDS}
+    # Only where there are any: what a mechanism draws depends on all that is written here.
+    plain = Encoder(encoder.names, encoder.categories)
+    learnt = {name: list(getattr(encoder, name)) for name in _LEARNT if getattr(encoder, name) != getattr(plain, name)}
     return {
         "kinds": list(fields["kinds"]),
         "keeps": fields["keeps"].tolist(),
         **{name: fields[name] for name in _PLAIN},
         "columns": list(encoder.names),
         "features": {"groups": features.groups.tolist(), "names": list(features.names)},
-        "private": {**private, "categories": [None if c is None else list(c) for c in encoder.categories]},
+        "private": {**private, "categories": [None if c is None else list(c) for c in encoder.categories], **learnt},
     }
 
 
@@ -33,9 +37,8 @@ def from_plain(config: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of the `Mechanism` that `to_plain` wrote."""
     try:
         private = config["private"]
-        categories = tuple(None if values is None else tuple(values) for values in private["categories"])
         return {
-            "encoder": Encoder(tuple(config["columns"]), categories),
+            "encoder": read_encoder({**private, "names": config["columns"]}),
             "features": Features(np.array(config["features"]["groups"]), tuple(config["features"]["names"])),
             "kinds": tuple(config["kinds"]),
             **{

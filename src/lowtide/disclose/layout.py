@@ -24,8 +24,7 @@ def column_names(encoder: Encoder) -> tuple[str, ...]:
 
 def column_starts(encoder: Encoder) -> tuple[int, ...]:
     """Where each input column begins among the encoded ones; one entry more than columns."""
-    widths = [1 if values is None else len(values) for values in encoder.categories]
-    return (0, *np.cumsum(widths).tolist())
+    return (0, *np.cumsum(encoder.widths).tolist())
 
 
 def owners(encoder: Encoder, features: Features) -> NDArray[np.intp]:
@@ -39,7 +38,7 @@ def owners(encoder: Encoder, features: Features) -> NDArray[np.intp]:
         place = int(np.searchsorted(starts, np.flatnonzero(broken)[0], side="right")) - 1
         raise LowtideError(
             f"column {column_names(encoder)[place]!r} is split over several features; "
-            "all its categories must belong to one"
+            "all its encoded columns must belong to one"
         )
     return first
 
@@ -61,12 +60,15 @@ def choose_kinds(
 
 
 def ranges(encoder: Encoder, rows: Any, bounds: Bounds | None) -> tuple[Floats, Floats]:
-    """The lower and upper end of each input column that holds numbers, (columns,) each; NaN for text.
+    """The lower and upper end of each input column that holds numbers or dates, (columns,) each; NaN for text.
+
+    Marks of missing values have no range: they are never noised.
 
     Args:
         encoder: which columns hold numbers.
         rows: (n, encoded columns) reference rows; their smallest and largest values count where no bounds are given.
-        bounds: one pair for all columns of numbers, or a pair for some of them by name.
+        bounds: one pair for all columns of numbers, or a pair for some of them by name. The range of dates, in days
+            since 1970-01-01, is given by name only: a pair that suits all numbers is none of theirs.
     """
     names, starts = column_names(encoder), np.array(column_starts(encoder))[:-1]
     given = _given(encoder, names, bounds)
@@ -89,7 +91,7 @@ def _given(encoder: Encoder, names: tuple[str, ...], bounds: Bounds | None) -> d
         return {}
     numbers = [j for j, values in enumerate(encoder.categories) if values is None]
     if not isinstance(bounds, Mapping):
-        return dict.fromkeys(numbers, _pair("bounds", bounds))
+        return dict.fromkeys([j for j in numbers if encoder.dates[j] is None], _pair("bounds", bounds))
     strange = [name for name in bounds if name not in {names[j] for j in numbers}]
     if strange:
         raise LowtideError(f"bounds names {', '.join(map(repr, strange))}, which is no column of numbers")

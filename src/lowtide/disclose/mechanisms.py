@@ -1,7 +1,8 @@
 """How hidden features are disclosed: redacted, noised, or answered at random.
 
-All of it happens on encoded rows, where an input column of numbers is one column and one of text is one column per
-category. Whatever the noise, a guarantee needs a bounded range: values are clipped to it before noise is added.
+All of it happens on encoded rows, where an input column of numbers or dates is one column, beside which stands a mark
+where values were missing, and one of text is one column per category. Whatever the noise, a guarantee needs a bounded
+range: values are clipped to it before noise is added.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Mechanism:
     Attributes:
         encoder: how tables become rows.
         features: which feature each encoded column belongs to.
-        kinds: for each input column `redact`, `gaussian` (numbers) or `response` (text).
+        kinds: for each input column `redact`, `gaussian` (numbers, dates) or `response` (text).
         low: (columns,) lower end of the range of each noised input column, NaN elsewhere.
         high: (columns,) upper end.
         keeps: (columns,) probability that a response tells the truth outright, 0 elsewhere.
@@ -107,15 +108,16 @@ class Mechanism:
             encoder: how tables become rows.
             features: which feature each encoded column belongs to.
             rows: (n, encoded columns) reference rows, for the range of columns without `bounds`.
-            kind: what happens to numbers.
+            kind: what happens to numbers and dates.
             categorical: what happens to text.
             lam: λ in units of each column's range. Without it λ is calibrated so that all features outside `keep`,
                 hidden together, keep (ε, δ) in both directions for every class.
             epsilon: ε ≥ 0 of the promise; responses are always calibrated from it.
             delta: δ in (0, 1).
             prior: (|S|,) class shares; without them the promise is made for every prior, which takes more noise.
-            bounds: the valid range of all columns of numbers, or of some by name. Better than the reference rows' own:
-                the smallest and largest value of the data are themselves data.
+            bounds: the valid range of all columns of numbers, or of some by name; of dates, in days since 1970-01-01,
+                by name only. Better than the reference rows' own: the smallest and largest value of the data are
+                themselves data.
             fill: what a redacted number shows.
             keep: names of features that are not to be hidden: no noise is spent on them, nor is their range needed.
                 Where `hide` is told to hide one nonetheless, it is redacted.
@@ -179,6 +181,9 @@ class Mechanism:
     ) -> NDArray[np.float32]:
         """Return new rows with the hidden features disclosed; all other cells are the same bit for bit.
 
+        That a number was missing is hidden, too: the mark of a hidden one is always 0, and what is noised is the value
+        that stands for it.
+
         Args:
             rows: (n, encoded columns).
             hidden: (m,) or (n, m), true where a feature is hidden.
@@ -230,11 +235,14 @@ class Mechanism:
 
     @cached_property
     def _filling(self) -> tuple[Rows, NDArray[np.bool_]]:
-        """What each encoded column shows when redacted, and whether it is."""
-        widths = np.diff(self._starts)
-        numbers = np.array([values is None for values in self.encoder.categories])
-        shown = np.where(np.repeat(numbers, widths), self.fill, 0.0).astype(np.float32)
-        return shown, np.repeat([kind == "redact" for kind in self.kinds], widths)
+        """What each encoded column shows when redacted, and whether it is; marks of missing values always are."""
+        number = np.array([values is None for values in self.encoder.categories])
+        first = np.zeros(self._starts[-1], dtype=bool)
+        first[self._starts[:-1]] = True
+        number = np.repeat(number, self.encoder.widths)
+        shown = np.where(number & first, self.fill, 0.0).astype(np.float32)
+        redacted = np.repeat([kind == "redact" for kind in self.kinds], self.encoder.widths)
+        return shown, redacted | (number & ~first)
 
     @cached_property
     def _digest(self) -> bytes:

@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from lowtide.disclose.layout import column_starts, owners
 from lowtide.disclose.mechanisms import Mechanism
-from lowtide.disclose.values import from_text, hidden_text, to_dtype, to_numbers
+from lowtide.disclose.values import from_text, hidden_text, missing, to_dates, to_dtype, to_numbers
 from lowtide.errors import LowtideError
+from lowtide.features.columns import holds_dates, holds_numbers
 
 Bools = NDArray[np.bool_]
 
@@ -23,8 +24,10 @@ Bools = NDArray[np.bool_]
 def write(table: Any, rows: NDArray[np.float32], hidden: ArrayLike, mechanism: Mechanism) -> Any:
     """Put the hidden cells of encoded rows back into the table they were read from.
 
-    Hidden numbers are rounded where the column holds whole numbers or booleans. A redacted text shows `hidden`; a
-    column that holds only fixed categories or dates shows a missing value instead. A response shows the category drawn.
+    Hidden numbers are rounded where the column holds whole numbers or booleans, hidden dates to the day or to what the
+    type can tell. A redacted text shows `hidden`, and a redacted date, or a category of a type that lists its own, is
+    missing. A response shows the category drawn. A hidden number is never missing; a number that is not hidden stays
+    missing if it was.
 
     Args:
         table: the table as it was before, n rows: an array, a tensor, a list of rows, or a data frame of any library.
@@ -82,26 +85,53 @@ def _frame(table: Any, rows: NDArray[np.float32], cells: Bools, mechanism: Mecha
     frame = nw.from_native(table, eager_only=True)
     if len(frame) != len(rows):
         raise LowtideError(f"the table has {len(frame)} rows, and {len(rows)} are to be written into it")
-    encoder, starts = mechanism.encoder, column_starts(mechanism.encoder)
-    names = encoder.names or tuple(frame.columns)
-    missing = [name for name in names if name not in frame.columns]
-    if missing or len(names) != cells.shape[1]:
-        raise LowtideError(f"the table lacks the column(s) {', '.join(missing)} that the rows were read from")
+    starts = column_starts(mechanism.encoder)
+    own = {str(name): name for name in frame.columns}
+    names = mechanism.encoder.names or tuple(own)
+    lacking = [name for name in names if name not in own]
+    if lacking or len(names) != cells.shape[1]:
+        raise LowtideError(f"the table lacks the column(s) {', '.join(lacking)} that the rows were read from")
     changed = []
-    for j, (name, categories) in enumerate(zip(names, encoder.categories, strict=True)):
+    for j, name in enumerate(names):
         places = np.flatnonzero(cells[:, j])
-        if not len(places):
-            continue
-        values: Any
-        if categories is None:
-            values = to_numbers(rows[places, starts[j]], frame[name])
-        elif mechanism.kinds[j] == "response":
-            told = [categories[k] for k in rows[places, starts[j] : starts[j + 1]].argmax(axis=1)]
-            values = from_text(told, frame[name])
-        else:
-            values = [hidden_text(categories, frame[name])] * len(places)
-        changed.append(_scatter(frame[name], places, values))
+        if len(places):
+            column = _typed(frame.get_column(own[name]), mechanism, j)
+            shown = _shown(rows[places, starts[j] : starts[j + 1]], column, mechanism, j)
+            changed.append(_scatter(column, places, shown))
     return frame.with_columns(*changed).to_native() if changed else frame.clone().to_native()
+
+
+def _shown(rows: NDArray[np.float32], column: Any, mechanism: Mechanism, j: int) -> Any:
+    """The values of input column j, given its encoded columns (n, width)."""
+    encoder, kind = mechanism.encoder, mechanism.kinds[j]
+    categories, dates = encoder.categories[j], encoder.dates[j]
+    if categories is None and dates is None:
+        return to_numbers(rows[:, 0], column)
+    if kind == "gaussian" and dates is not None:
+        return to_dates(rows[:, 0], column, dates)
+    if kind == "response" and categories is not None:
+        other = categories[-1] if encoder.others[j] else None
+        return from_text([categories[k] for k in rows.argmax(axis=1)], column, other=other)
+    return [missing(column) if categories is None else hidden_text(categories, column)] * len(rows)
+
+
+def _typed(column: Any, mechanism: Mechanism, j: int) -> Any:
+    """A column without a single value has any type; it gets one that can hold what is written into it.
+
+    Otherwise what a batch shows would tell that all its values were missing.
+    """
+    text, told = mechanism.encoder.categories[j] is not None, mechanism.encoder.dates[j]
+    fits = column.dtype != nw.Unknown
+    if not text:
+        fits = holds_numbers(column) if told is None else holds_dates(column)
+    if fits or not column.is_null().all():
+        return column
+    wanted: Any = nw.String if text else nw.Float64
+    if told is not None:
+        wanted = nw.Date if told == "day" and not column.implementation.is_pandas_like() else nw.Datetime("us")
+    blank = nw.new_series(column.name, [None] * len(column), wanted, backend=column.implementation)
+    index = nw.maybe_get_index(column)
+    return blank if index is None else nw.maybe_set_index(blank, index=index)
 
 
 def _scatter(column: Any, places: NDArray[np.intp], values: Any) -> Any:
@@ -111,9 +141,13 @@ def _scatter(column: Any, places: NDArray[np.intp], values: Any) -> Any:
     if column.implementation.is_polars() and column.dtype == nw.Object:
         raise LowtideError(f"column {column.name!r} holds Python objects; cast it to text or categories first")
     native = column.to_native()
-    if column.implementation.is_pandas_like() and native.dtype == object:
-        # Left to itself pandas would turn None into NaN.
-        values = nw.from_native(type(native)(values, dtype=object), series_only=True)
+    dates = holds_dates(column)
+    if column.implementation.is_pandas_like() and (native.dtype == object or dates):
+        # Left to itself pandas would turn None into NaN, and refuse a missing date beside a time zone.
+        values = nw.from_native(type(native)(values, dtype=native.dtype), series_only=True)
+    elif column.implementation.is_polars() and dates:
+        # Left to itself polars would count microseconds as the milliseconds or nanoseconds of the column.
+        values = nw.from_native(type(native)(values=values, dtype=native.dtype), series_only=True)
     return column.scatter(places.tolist(), values)
 
 

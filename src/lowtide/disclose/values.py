@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -11,8 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowtide.errors import LowtideError
+from lowtide.features.columns import Told
 
 HIDDEN = "hidden"
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_DAY = 86_400_000_000  # microseconds
+_UNITS = {"s": 1_000_000, "ms": 1_000}  # the same; finer ones are told to the microsecond
+# What Python's dates can hold, in days since 1970-01-01, a day off the ends for time zones; and 64 bits of nanoseconds.
+_FIRST, _LAST = (day.toordinal() - _EPOCH.toordinal() for day in (dt.date(1, 1, 2), dt.date(9999, 12, 30)))
+_NANOSECOND_DAYS = 106_750
 
 
 def to_dtype(values: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -35,9 +43,33 @@ def to_numbers(values: NDArray[np.float32], column: Any) -> Any:
     if column.dtype == nw.Boolean:
         return to_dtype(values, np.dtype(bool)).tolist()
     if isinstance(column.dtype, nw.Decimal):
-        digits = max((-int(value.as_tuple().exponent) for value in column.to_list()), default=0)
-        return [round(Decimal(float(value)), digits) for value in values]
+        # By the type alone: the digits of the values at hand would tell whether there are any.
+        native = column.to_native()
+        kind = native.type if column.implementation.is_pyarrow() else native.dtype
+        scale = int(getattr(kind, "pyarrow_dtype", kind).scale)
+        return [round(Decimal(float(value)), scale) for value in values]
     return to_dtype(values, np.dtype(str(column.dtype).lower()))
+
+
+def to_dates(days: NDArray[np.float32], column: Any, told: Told) -> list[Any]:
+    """Days since 1970-01-01 as dates of a column's type, in its time zone.
+
+    Args:
+        days: (n,) days; what the type cannot hold becomes the nearest that it can.
+        column: the narwhals column as it was.
+        told: whether the column told dates by the `day`, to which they are then rounded, or with a `time`.
+    """
+    wide = np.clip(np.asarray(days, dtype=np.float64), _FIRST, _LAST)
+    unit = getattr(column.dtype, "time_unit", None)
+    if unit == "ns":
+        wide = np.clip(wide, -_NANOSECOND_DAYS, _NANOSECOND_DAYS)
+    step = _DAY if told == "day" else _UNITS.get(unit or "", 1)
+    moments = [_EPOCH + dt.timedelta(microseconds=int(count) * step) for count in np.rint(wide * (_DAY / step))]
+    if column.dtype == nw.Date:
+        return [moment.date() for moment in moments]
+    if column.dtype.time_zone is None:
+        return [moment.replace(tzinfo=None) for moment in moments]
+    return moments
 
 
 def hidden_text(categories: Sequence[str], column: Any) -> Any:
@@ -55,7 +87,7 @@ def missing(column: Any) -> Any:
     return column.head(1).shift(1).to_list()[0]
 
 
-def from_text(told: Sequence[str], column: Any) -> list[Any]:
+def from_text(told: Sequence[str], column: Any, *, other: str | None = None) -> list[Any]:
     """Categories, which are `str(value)`, as the values they stand for.
 
     What is written depends on the category alone, never on the cell it replaces: of two values that print alike, a cell
@@ -66,6 +98,8 @@ def from_text(told: Sequence[str], column: Any) -> list[Any]:
         told: the category of each cell to write.
         column: the narwhals column as it was; its values, and the categories its type lists, are what texts stand for.
             A category that is not among them is made from its text by the type of the other values.
+        other: the category that stands for all that are not listed. It is written as it is into a column of text, and
+            as a missing value where the type knows no such word.
     """
     nulls = [missing(column), *([np.nan] if column.implementation.is_pandas_like() else [])]
     known: dict[str, Any] = {str(null): null for null in nulls}
@@ -78,6 +112,8 @@ def from_text(told: Sequence[str], column: Any) -> list[Any]:
                 "printed; cast it to text first"
             )
     types = sorted({type(v) for text, v in known.items() if text not in reserved}, key=lambda kind: kind.__name__)
+    if other is not None:
+        known[other] = other if column.dtype in (nw.String, nw.Object) else nulls[0]
     strange = set(told) - known.keys()
     if strange and _is_closed(column):
         raise LowtideError(

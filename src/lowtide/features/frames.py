@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from lowtide.errors import LowtideError, LowtideTypeError
+from lowtide.errors import Floats, LowtideError, LowtideTypeError
+from lowtide.features.columns import Told, finite, learn, numbers, one_hot
 from lowtide.features.groups import Features, one_per_column
 
 _BLOCK = 8192
-_MOST_CATEGORIES = 1000  # more are names rather than categories, and would end up in the saved model
 Rows = Any
 """(n, columns) float32: a NumPy array, a memory map, or a scipy CSR array."""
 
@@ -23,51 +24,99 @@ Rows = Any
 class Encoder:
     """How a table becomes columns of numbers; frozen at fit time, so that later tables are read alike.
 
-    A column of text becomes one column per category, and a missing text is a category of its own. A missing number is
-    refused: there is no value that could stand for it without telling something.
+    A column of text becomes one column per category, and a missing text is a category of its own. Dates become days
+    since 1970-01-01, with a fraction for times (in single precision, so that times of these decades are told to three
+    minutes). A column of a data frame whose numbers or dates had gaps at fit time becomes two: the values, with the
+    median in the gaps, and a mark that is 1 where there was one. In arrays, and in columns that had no gaps, a missing
+    number is refused: there is no value that could stand for it without telling something.
 
     Attributes:
         names: the names of the input columns; empty when the input was an array without names.
         categories: for each input column its categories (one column of numbers each), or `None` for a number.
+        fills: for each input column what stands for a missing number, or `None` when none was missing.
+        dates: for each input column `day` or `time` when it holds dates, else `None`.
+        others: for each input column whether its last category stands for all that are not listed.
     """
 
     names: tuple[str, ...]
     categories: tuple[tuple[str, ...] | None, ...]
+    fills: tuple[float | None, ...] = ()
+    dates: tuple[Told | None, ...] = ()
+    others: tuple[bool, ...] = ()
+
+    def __post_init__(self) -> None:
+        n = len(self.categories)
+        defaults: dict[str, Any] = {"fills": None, "dates": None, "others": False}
+        for name, default in defaults.items():
+            given = getattr(self, name) or (default,) * n
+            if len(given) != n:
+                raise LowtideError(f"an encoder needs one entry of {name} for each of {n} columns, got {len(given)}")
+            object.__setattr__(self, name, tuple(given))
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """How many encoded columns each input column has; of a number the first is its value."""
+        return tuple(
+            (1 if fill is None else 2) if values is None else len(values)
+            for values, fill in zip(self.categories, self.fills, strict=True)
+        )
 
     def features(self) -> Features:
-        """One feature per input column, with all its one-hot columns."""
-        widths = [1 if values is None else len(values) for values in self.categories]
-        names = self.names or tuple(f"x{j + 1}" for j in range(len(widths)))
-        return Features(np.repeat(np.arange(len(widths)), widths), names)
+        """One feature per input column, with all its encoded columns."""
+        names = self.names or tuple(f"x{j + 1}" for j in range(len(self.categories)))
+        return Features(np.repeat(np.arange(len(names)), self.widths), names)
 
-    def encode(self, x: Any) -> Rows:
-        """Read a table of the same columns as the one the encoder was made from."""
+    def encode(self, x: Any, *, stand_in: ArrayLike | None = None) -> Rows:
+        """Read a table of the same columns as the one the encoder was made from.
+
+        Args:
+            x: the table.
+            stand_in: (encoded columns,) what to read a missing or unreadable number of a data frame as, where none was
+                missing in training. Without it such a table is refused.
+        """
         if _is_frame(x):
-            return self._encode_frame(nw.from_native(x, eager_only=True))
+            places = None if stand_in is None else np.asarray(stand_in, dtype=np.float64)
+            return self._encode_frame(nw.from_native(x, eager_only=True), places)
         rows = read_rows(x)
-        if any(values is not None for values in self.categories):
-            raise LowtideError("fitted on a data frame with text columns; give a data frame with the same columns")
-        if rows.shape[1] != len(self.categories):
+        plain = all(values is None for values in self.categories) and not any(self.dates)
+        if not plain or any(fill is not None for fill in self.fills):
             raise LowtideError(
-                f"X has {rows.shape[1]} features, but TIDE is expecting {len(self.categories)} features as input"
+                "fitted on a data frame with columns of text, of dates or with missing numbers; "
+                "give a data frame with the same columns"
             )
+        self._check_width(rows.shape[1])
         return rows
 
-    def _encode_frame(self, frame: Any) -> NDArray[np.float32]:
-        if self.names and list(frame.columns) != list(self.names):
-            missing = [name for name in self.names if name not in frame.columns]
-            if missing:
-                raise LowtideError(f"X lacks the column(s) {', '.join(missing)} that were there in training")
-            frame = frame.select(list(self.names))
-        if len(frame.columns) != len(self.categories):
-            raise LowtideError(
-                f"X has {len(frame.columns)} features, but TIDE is expecting {len(self.categories)} features as input"
-            )
-        blocks = [
-            _numbers(frame[name]) if values is None else _one_hot(frame[name], values)
-            for name, values in zip(frame.columns, self.categories, strict=True)
-        ]
+    def _encode_frame(self, frame: Any, stand_in: Floats | None = None) -> NDArray[np.float32]:
+        own = {str(name): name for name in frame.columns}  # pandas also has columns whose names are numbers
+        missing = [name for name in self.names if name not in own]
+        if missing:
+            raise LowtideError(f"X lacks the column(s) {', '.join(missing)} that were there in training")
+        names = self.names or tuple(own)
+        self._check_width(len(names))
+        starts = np.cumsum((0, *self.widths))
+        blocks = []
+        for j, (name, values) in enumerate(zip(names, self.categories, strict=True)):
+            column = frame.get_column(own[name])
+            if values is not None:
+                blocks.append(one_hot(column, values, self.others[j]))
+                continue
+            substitute = None if stand_in is None else float(stand_in[starts[j]])
+            blocks.append(numbers(column, self.fills[j], self.dates[j], stand_in=substitute))
         return np.concatenate(blocks, axis=1)
+
+    def _check_width(self, columns: int) -> None:
+        if columns != len(self.categories):
+            raise LowtideError(
+                f"X has {columns} features, but TIDE is expecting {len(self.categories)} features as input"
+            )
+
+
+def read_encoder(config: Mapping[str, Any]) -> Encoder:
+    """Rebuild an encoder from the JSON of its fields; those that have defaults may be left out."""
+    categories = tuple(None if values is None else tuple(values) for values in config["categories"])
+    rest = (tuple(config.get(name, ())) for name in ("fills", "dates", "others"))
+    return Encoder(tuple(config["names"]), categories, *rest)
 
 
 def read_table(x: Any) -> tuple[Rows, Encoder]:
@@ -76,9 +125,34 @@ def read_table(x: Any) -> tuple[Rows, Encoder]:
         rows = read_rows(x)
         return rows, Encoder((), (None,) * rows.shape[1])
     frame = nw.from_native(x, eager_only=True)
-    categories = tuple(_categories(frame[name]) for name in frame.columns)
-    encoder = Encoder(tuple(map(str, frame.columns)), categories)
+    _checked_shape(frame)
+    names = tuple(map(str, frame.columns))
+    if len(set(names)) < len(names):
+        raise LowtideError("X has several columns of the same name; rename them")
+    learnt = [learn(frame.get_column(name)) for name in frame.columns]
+    encoder = Encoder(names, *(tuple(part) for part in zip(*learnt, strict=True)))
     return encoder._encode_frame(frame), encoder
+
+
+def take_rows(x: Any, index: ArrayLike) -> Any:
+    """The rows of a table at (k,) whole positions from 0, in that order, as a table of the same kind."""
+    places = np.asarray(index)
+    if places.ndim != 1 or not (np.issubdtype(places.dtype, np.integer) or places.size == 0):
+        raise LowtideError(f"index must be a list of whole positions, got {places.dtype} {places.shape}")
+    places = places.astype(np.intp)
+    frame = nw.from_native(x, eager_only=True) if _is_frame(x) else None
+    n = len(x) if frame is None and not hasattr(x, "shape") else (x if frame is None else frame).shape[0]
+    if places.size and (places.min() < 0 or places.max() >= n):
+        raise LowtideError(f"index must lie in [0, {n - 1}], the rows of the table")
+    if frame is not None:
+        return frame[places.tolist()].to_native()
+    if sparse.issparse(x):
+        return x.tocsr()[places].asformat(x.format)
+    if hasattr(x, "detach"):
+        return x[places]
+    if isinstance(x, (list, tuple)):
+        return type(x)(x[k] for k in places)
+    return np.asarray(x)[places]
 
 
 def read_rows(x: Any) -> Rows:
@@ -86,7 +160,7 @@ def read_rows(x: Any) -> Rows:
     if sparse.issparse(x):
         rows = sparse.csr_array(x, dtype=np.float32)
         rows.sum_duplicates()  # and sorts the columns of each row
-        _finite(rows.data)
+        finite(rows.data)
         return _checked_shape(rows)
     if hasattr(x, "detach"):
         x = x.detach().cpu().numpy()
@@ -105,7 +179,7 @@ def read_rows(x: Any) -> Rows:
         raise LowtideError("X must hold numbers; give columns of text in a data frame") from error
     rows = _checked_shape(rows)
     for start in range(0, len(rows), _BLOCK):  # block by block: a memory map must not be read into memory at once
-        _finite(rows[start : start + _BLOCK])
+        finite(rows[start : start + _BLOCK])
     return rows
 
 
@@ -119,9 +193,9 @@ def _is_frame(x: Any) -> bool:
 
 
 def _checked_shape(rows: Rows) -> Rows:
-    if rows.ndim != 2:
+    if len(rows.shape) != 2:
         raise LowtideError(
-            f"Expected 2D array, got {rows.ndim}D array instead: X must have shape (rows, columns). "
+            f"Expected 2D array, got {len(rows.shape)}D array instead: X must have shape (rows, columns). "
             "Reshape your data with .reshape(-1, 1) if it has a single column"
         )
     if rows.shape[0] == 0 or rows.shape[1] == 0:
@@ -130,35 +204,3 @@ def _checked_shape(rows: Rows) -> Rows:
             "while a minimum of 1 is required."
         )
     return rows
-
-
-def _finite(rows: NDArray[Any], name: str = "X") -> NDArray[np.float32]:
-    if not np.isfinite(rows).all():
-        raise LowtideError(
-            f"{name} has {int((~np.isfinite(rows)).sum())} entries that are NaN or infinite; "
-            "fill missing values or drop those rows first"
-        )
-    return np.asarray(rows, dtype=np.float32)
-
-
-def _categories(column: Any) -> tuple[str, ...] | None:
-    """The categories of a column of text, or `None` when it holds numbers or booleans."""
-    if column.dtype.is_numeric() or column.dtype == nw.Boolean:
-        return None
-    values = {str(value) for value in column.to_list()}
-    if len(values) > _MOST_CATEGORIES:
-        raise LowtideError(
-            f"column {column.name!r} holds {len(values)} different texts, more than the {_MOST_CATEGORIES} that can be "
-            "categories; drop it if it names rows, or merge rare values"
-        )
-    return tuple(sorted(values))
-
-
-def _numbers(column: Any) -> NDArray[np.float32]:
-    return _finite(np.asarray(column.to_numpy(), dtype=np.float32)[:, None], f"column {column.name!r} of X")
-
-
-def _one_hot(column: Any, categories: tuple[str, ...]) -> NDArray[np.float32]:
-    """One column per known category; an unknown one is all zeros."""
-    values = np.array([str(value) for value in column.to_list()])
-    return (values[:, None] == np.array(categories)[None, :]).astype(np.float32)

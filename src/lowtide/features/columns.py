@@ -1,0 +1,205 @@
+"""One column of a data frame as numbers: what is learnt about it at fit time, and how it is read from then on."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from decimal import Decimal
+from typing import Any, Literal, NamedTuple
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from lowtide.errors import Floats, LowtideError
+
+OTHER = "…other"
+Told = Literal["day", "time"]
+"""Whether dates are told by the day, or with a time of day."""
+
+_MOST_CATEGORIES = 1000  # beyond that only the frequent ones stay: each would be a column, and saved with the model
+_KEPT_CATEGORIES = 200
+_NAMING_ROWS = 50  # from so many rows on, a text that differs in more than half of them names rows
+_MICROSECONDS = 86_400e6  # of a day
+# What cannot be a category, where a library hides it behind a type without a name.
+_UNREADABLE: dict[type, str] = {
+    bytes: "bytes",
+    bytearray: "bytes",
+    dt.timedelta: "durations",
+    np.timedelta64: "durations",
+    complex: "complex numbers",
+    **dict.fromkeys((list, tuple, dict, set, np.ndarray), "lists or records"),
+}
+
+
+class Learnt(NamedTuple):
+    """How one column is read; see `Encoder`, which holds these of all columns."""
+
+    categories: tuple[str, ...] | None = None
+    fill: float | None = None
+    dates: Told | None = None
+    other: bool = False
+
+
+def learn(column: Any) -> Learnt:
+    """Look at a narwhals column for the first time."""
+    _refuse_unreadable(column)
+    told: Told | None = None
+    if holds_dates(column):
+        values = _days(column)
+        present = values[~np.isnan(values)]
+        told = "day" if column.dtype == nw.Date or (len(present) and (present % 1 == 0).all()) else "time"
+    elif holds_numbers(column):
+        values = _floats(column)
+        present = values[~np.isnan(values)]
+    else:
+        categories, other = _categories(column)
+        return Learnt(categories, other=other)
+    if len(present) == len(values):
+        return Learnt(dates=told)
+    typical = float(np.median(_single(present, column))) if len(present) else 0.0
+    return Learnt(fill=float(np.float32(typical)), dates=told)
+
+
+def numbers(
+    column: Any, fill: float | None, told: Told | None, *, stand_in: float | None = None
+) -> NDArray[np.float32]:
+    """A column of numbers or dates as (n, 1) numbers, or as (n, 2) with a mark that is 1 where a value was missing.
+
+    Args:
+        column: a narwhals column.
+        fill: what stands for a missing value; with it comes the mark. Without it a missing value is refused.
+        told: whether the column held dates in training, and how they are told; `None` for numbers.
+        stand_in: what stands for a missing or unreadable value, without a mark, instead of refusing it.
+    """
+    values = _read(column, told, lenient=stand_in is not None)
+    missing = np.isnan(values)
+    substitute = stand_in if fill is None else fill
+    if substitute is not None:
+        values = np.where(missing, substitute, values)
+    single = _single(values, column)[:, None]
+    return single if fill is None else np.concatenate([single, missing[:, None].astype(np.float32)], axis=1)
+
+
+def one_hot(column: Any, categories: tuple[str, ...], other: bool) -> NDArray[np.float32]:
+    """One column per category, (n, k); an unknown one is the last when that stands for others, else all zeros."""
+    known = {value: place for place, value in enumerate(categories)}
+    unknown = len(categories) - 1 if other else -1
+    codes = np.array([known.get(str(value), unknown) for value in column.to_list()], dtype=np.intp)
+    rows = np.zeros((len(codes), len(categories)), dtype=np.float32)
+    (known_rows,) = np.nonzero(codes >= 0)
+    rows[known_rows, codes[known_rows]] = 1.0
+    return rows
+
+
+def finite(rows: NDArray[Any], name: str = "X") -> NDArray[np.float32]:
+    """Return rows in single precision, or say how many entries are no numbers."""
+    if not np.isfinite(rows).all():
+        raise LowtideError(
+            f"{name} has {int((~np.isfinite(rows)).sum())} entries that are NaN or infinite; "
+            "fill missing values or drop those rows first"
+        )
+    return np.asarray(rows, dtype=np.float32)
+
+
+def _single(values: Floats, column: Any) -> NDArray[np.float32]:
+    with np.errstate(over="ignore"):  # what is too large for single precision is infinite, and refused as that
+        return finite(values.astype(np.float32), f"column {column.name!r} of X")
+
+
+def holds_dates(column: Any) -> bool:
+    """Whether the type of a narwhals column is one of dates, with or without times."""
+    return column.dtype in (nw.Date, nw.Datetime)
+
+
+def holds_numbers(column: Any) -> bool:
+    """Whether the type of a narwhals column is one of numbers or booleans."""
+    return bool(column.dtype.is_numeric() or column.dtype == nw.Boolean)
+
+
+def _read(column: Any, told: Told | None, *, lenient: bool) -> Floats:
+    """(n,) numbers, or days since 1970-01-01; NaN where a value is missing, or unreadable when `lenient`."""
+    if told is not None and holds_dates(column):
+        return _days(column)
+    if told is None and holds_numbers(column):
+        return _floats(column)
+    if column.is_null().all():  # such a column has any type
+        return np.full(len(column), np.nan)
+    if told is None and not holds_dates(column):
+        missing = column.is_null().to_list()
+        cells = [np.nan if gone else _cell(v, lenient) for v, gone in zip(column.to_list(), missing, strict=True)]
+        if None not in cells:
+            return np.array(cells, dtype=np.float64)
+    elif lenient:
+        return np.full(len(column), np.nan)
+    held = "numbers" if told is None else "dates"
+    raise LowtideError(
+        f"column {column.name!r} held {held} in training and now holds something else; give it as it was, or fit again"
+    )
+
+
+def _cell(value: Any, lenient: bool) -> float | None:
+    """A cell of a column without a type as a number; `None`, or NaN when `lenient`, if it is none."""
+    if isinstance(value, (bool, int, float, np.number, np.bool_, Decimal)):
+        return float(value)
+    if not lenient:
+        return None
+    try:
+        return float(str(value))
+    except ValueError:
+        return float("nan")
+
+
+def _floats(column: Any) -> Floats:
+    """Numbers and booleans in double precision, NaN where one is missing."""
+    native = column.to_native()
+    # Arrow refuses to cast whole numbers that a double would round, unless told not to.
+    if column.implementation.is_pyarrow():
+        native = native.cast("float64", safe=False).to_numpy()
+    elif column.implementation.is_pandas_like():
+        native = native.to_numpy(dtype=np.float64, na_value=np.nan)
+    else:
+        native = column.cast(nw.Float64).to_numpy()
+    return np.asarray(native, dtype=np.float64)
+
+
+def _days(column: Any) -> Floats:
+    """Days since 1970-01-01 (UTC where there is a time zone), NaN where a date is missing."""
+    return _floats(column.dt.timestamp("us")) / _MICROSECONDS
+
+
+def _refuse_unreadable(column: Any) -> None:
+    """Refuse types that are neither numbers nor dates nor categories."""
+    what = None
+    if column.dtype == nw.Duration:
+        what = "durations"
+    elif column.dtype == nw.Binary:
+        what = "bytes"
+    elif column.dtype.is_nested():
+        what = "lists or records"
+    elif column.dtype in (nw.Object, nw.Unknown):
+        kinds = {type(value) for value in column.to_list()}
+        what = next((_UNREADABLE[base] for base in _UNREADABLE if any(issubclass(k, base) for k in kinds)), None)
+    if what is not None:
+        raise LowtideError(
+            f"column {column.name!r} holds {what}; turn it into numbers, dates or text first, or drop it"
+        )
+
+
+def _categories(column: Any) -> tuple[tuple[str, ...], bool]:
+    """The categories of a column of text, and whether the last one stands for all that are not listed."""
+    texts = [str(value) for value in column.to_list()]
+    counts = Counter(texts)
+    if len(texts) >= _NAMING_ROWS and len(counts) > len(texts) / 2:
+        raise LowtideError(
+            f"column {column.name!r} holds {len(counts)} different texts in {len(texts)} rows, too many to be "
+            "categories; drop it if it names rows, or merge rare values"
+        )
+    if len(counts) <= _MOST_CATEGORIES:
+        return tuple(sorted(counts)), False
+    missing = {text for text, gone in zip(texts, column.is_null().to_list(), strict=True) if gone}
+    frequent = sorted(counts.keys() - missing, key=lambda text: (-counts[text], text))[:_KEPT_CATEGORIES]
+    other = OTHER
+    while other in counts:
+        other += "_"
+    return (*sorted(missing.union(frequent)), other), True
