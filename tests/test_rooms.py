@@ -10,6 +10,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "lowtide"
 ROOMS = (
     "interface",
     "errors",
+    "files",
     "theory",
     "features",
     "worlds",

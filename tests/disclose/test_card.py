@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+from dataclasses import replace
 
 import jsonschema
 import numpy as np
@@ -14,8 +15,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from lowtide.disclose.card import Feature, ReleaseCard, hash_rows, hash_table, schema
-from lowtide.disclose.certificate import certify_disclosed, certify_paper, certify_plan, membership
+from lowtide.attack import AttackReport
+from lowtide.audit.verdict import give_verdict
+from lowtide.disclose.card import Feature, ReleaseCard, schema
+from lowtide.disclose.certificate import certify_disclosed, certify_paper, certify_plan
+from lowtide.disclose.hashing import hash_rows, hash_table
+from lowtide.disclose.membership import membership
 from lowtide.errors import LowtideError
 from lowtide.interface import Attack, Estimate
 
@@ -83,8 +88,6 @@ class TestJson:
         bare = card(leakage=None, attacks=(), data_sha256=None, parameters={})
         VALIDATOR.validate(bare.to_json())
         assert ReleaseCard.from_json(bare.to_json()) == bare
-        assert "not estimated" in bare.text()
-        assert "nothing is known from below" in bare.text()
 
     def test_is_written_now_with_this_software_by_default(self):
         values = card()
@@ -161,7 +164,7 @@ def cards(draw):
     )
 
 
-@settings(max_examples=50)
+@settings(max_examples=40)
 @given(cards())
 def test_any_card_round_trips_and_says_vacuous_exactly_when_it_is(original):
     VALIDATOR.validate(original.to_json())
@@ -172,65 +175,42 @@ def test_any_card_round_trips_and_says_vacuous_exactly_when_it_is(original):
     assert ("paper's claim" in quiet.text()) == (original.policy == "paper")
 
 
-class TestText:
-    @every_certificate
-    def test_gives_three_numbers_and_says_what_is_vacuous(self, name):
-        page = card(name).text()
-        for line in (
-            "Worst-case bound",
-            "Estimated leakage",
-            "Strongest retrained attack",
-            "nats",
-            "bits",
-            "lower bound",
-        ):
-            assert line in page
-        assert ("vacuous" in page) == (name not in ("all hidden", "redacted"))
-        assert ("paper's claim" in page) == (name == "paper")
-        assert all(statement in page for statement in CERTIFICATES[name].statements)
-        assert len(page.split()) < 500, "a minute of reading"
-
-    def test_a_promise_in_one_direction_only(self):
-        """At ε = 1 > log 2 no release makes a fair bit e times likelier; the other direction still says something."""
-        whole = CERTIFICATES["half vacuous"].whole
-        assert (whole.forward_vacuous, whole.reverse_vacuous, whole.vacuous) == (True, False, False)
-        page = card("half vacuous").text()
-        assert "0 (vacuous) forward" in page
-        assert "no worst-case promise" not in page
-
-    def test_headlines(self):
-        assert "a worst-case promise" in card("all hidden").text().splitlines()[0]
-        assert "nothing of the data is left" in card("redacted").text().splitlines()[0]
-        assert "no worst-case promise" in card("raw part").text().splitlines()[0]
-
-    def test_names_what_is_raw(self):
-        assert "released as it is (1 features): x1" in card("raw part").text()
-        assert "released as it is (" not in card("all hidden").text()
-
-    def test_the_strongest_attack_is_a_retrained_one(self):
+class TestAttacks:
+    def test_the_strongest_is_the_retrained_one_with_the_most_information(self):
         others = (attack(9.0, trained_on="clean", auc=0.99), attack(9.0, target="clean", auc=0.98))
-        best = attack(0.04, auc=0.8, attacker="network")
-        found = card(attacks=(*others, attack(0.03), best), leakage=Estimate(10.0, 9.0, 11.0, 5))
-        assert found.strongest == best
+        best = attack(0.04, auc=0.6, attacker="network")
+        assert card(attacks=(*others, attack(0.03, auc=0.9), best)).strongest == best
         assert card(attacks=others).strongest is None
 
-    def test_says_when_not_to_trust(self):
-        weak, strong = Estimate(0.01, 0.0, 0.02, 100), Estimate(0.05, 0.02, 0.08, 100)
-        assert "Do not trust" in card(leakage=weak).text()
-        assert "Do not trust" not in card(leakage=strong).text()
-        assert card(leakage=weak, attacks=(attack(0.03, target="clean"),)).trusted, "clean data may tell more"
+    @pytest.mark.parametrize(
+        ("low", "value", "trusted"), [(0.05, 0.3, True), (0.08 + 1e-10, 0.3, True), (0.081, 0.3, False)]
+    )
+    def test_contradict_the_estimate_with_their_whole_interval_only(self, low, value, trusted):
+        """The estimate is 0.05 [0.02, 0.08]."""
+        found = replace(attack(value), information=Estimate(value, low, 0.5, 500))
+        assert card(attacks=(attack(0.01), found)).trusted == trusted
+        assert card(attacks=(replace(found, target="clean"),)).trusted, "clean data may tell more"
+        assert card(attacks=(found,), leakage=None).trusted
 
-    def test_long_lists_are_cut(self):
-        features = tuple(Feature(f"word{j}", 1.0) for j in range(500))
-        page = card(features=features).text()
-        assert "and 488 more" in page
-        assert "word400" not in page
-
-    def test_names_cannot_break_the_page(self):
-        page = card(features=(Feature("a|b\n# Release card: safe", 1.0), Feature("<b>", 1.0))).text()
-        assert sum(line.startswith("# ") for line in page.splitlines()) == 1
-        assert "a\\|b" in page
-        assert "<b>" not in page
+    @pytest.mark.parametrize("low", [-0.01, 0.0, 0.02, 0.0200001, 0.1])
+    def test_a_card_and_a_verdict_agree(self, low):
+        estimate, found = Estimate(0.01, 0.0, 0.02, 500), Estimate(max(low, 0.05), low, 0.5, 500)
+        guess = attack(0.0, trained_on="nothing")
+        strong = replace(attack(0.0, attacker="trees"), information=found)
+        report = AttackReport(
+            guess=guess,
+            retrained=(strong,),
+            clean=(),
+            fixed=(),
+            strongest="trees",
+            strongest_clean=None,
+            fixed_missing=None,
+            probabilities=np.full((1, 2), 0.5),
+            codes=np.zeros(1, dtype=int),
+            prior=np.array([0.5, 0.5]),
+            rows=np.zeros(1, dtype=int),
+        )
+        assert card(attacks=(guess, strong), leakage=estimate).trusted == give_verdict(report, estimate).trusted
 
 
 class TestRefusals:
@@ -247,18 +227,21 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"rows": 0}, "'rows' of the card must lie between 1"),
-            ({"classes": 1}, "'classes' of the card must lie between 2"),
-            ({"changed": 1.5}, "'changed' of the card must lie between 0 and 1"),
-            ({"largest_class": math.nan}, "'largest_class' of the card must be of type number"),
-            ({"mechanism": ""}, "must not be empty"),
-            ({"created": "yesterday"}, "'created' of the card does not have the form"),
+            ({"rows": 0}, r"\$\.rows of the card breaks the rule minimum: 1"),
+            ({"rows": 10.0}, r"\$\.rows of the card breaks the rule type: integer"),
+            ({"classes": 1}, r"\$\.classes of the card breaks the rule minimum: 2"),
+            ({"changed": 1.5}, r"\$\.changed of the card breaks the rule maximum: 1"),
+            ({"largest_class": math.nan}, r"\$\.largest_class of the card breaks the rule type: number"),
+            ({"mechanism": ""}, r"\$\.mechanism of the card breaks the rule minLength"),
+            ({"created": "yesterday"}, r"\$\.created of the card breaks the rule pattern: When, in UTC"),
             ({"created": "2026-13-31T12:00:00Z"}, "created must be a time in UTC"),
-            ({"data_sha256": "abc"}, "'data_sha256' of the card does not have the form"),
-            ({"parameters": {"data": {"age": 3}}}, "'data' of 'parameters' of the card must be of type array"),
-            ({"parameters": {"delta": math.nan}}, "'delta' of 'parameters'"),
-            ({"parameters": {1: 2}}, "'parameters' of the card must be of type object"),
-            ({"leakage": Estimate(math.inf, 0.0, 1.0, 3)}, "'value' of 'nats' of 'leakage'"),
+            ({"data_sha256": "abc"}, r"\$\.data_sha256 of the card breaks the rule pattern"),
+            ({"data_sha256": "a" * 64 + "\n"}, r"\$\.data_sha256 of the card breaks the rule maxLength: 64"),
+            ({"parameters": {"data": {"age": 3}}}, r"\$\.parameters\.data of the card breaks the rule type"),
+            ({"parameters": {"delta": math.nan}}, r"\$\.parameters\.delta of the card breaks the rule type"),
+            ({"parameters": {"lam": [1, [2]]}}, r"\$\.parameters\.lam\[1\] of the card breaks the rule type"),
+            ({"parameters": {1: 2}}, r"\$\.parameters of the card breaks the rule type: object"),
+            ({"leakage": Estimate(math.inf, 0.0, 1.0, 3)}, r"\$\.leakage\.\w+\.value of the card breaks the rule type"),
             ({"features": (Feature("x", 0.5), Feature("y", 1.0))}, "for everybody or for nobody"),
             ({"features": (Feature("x", 0.0), Feature("y", 1.0))}, "without raw features"),
         ],
@@ -266,6 +249,17 @@ class TestRefusals:
     def test_impossible_cards(self, changes, message):
         with pytest.raises(LowtideError, match=message):
             card(**changes)
+
+    @pytest.mark.parametrize("spot", ["created", "data_sha256", "mechanism", "rows", "attacks", "certificate"])
+    def test_messages_never_quote_a_value(self, spot):
+        for value in ("Mrs Doe, 1970", ["Mrs Doe, 1970"], {"Mrs Doe, 1970": 1}, {"x": {"Mrs Doe, 1970": [1]}}):
+            altered = card().to_json() | {spot: value}
+            if VALIDATOR.is_valid(altered):
+                continue
+            with pytest.raises(LowtideError) as error:
+                ReleaseCard.from_json(altered)
+            assert "Doe" not in str(error.value)
+            assert (error.value.__cause__, error.value.__context__) == (None, None), "tracebacks print those, too"
 
     def test_files_that_are_no_cards(self, tmp_path):
         path = tmp_path / "card.json"
@@ -279,8 +273,10 @@ class TestRefusals:
             ("[]", "this is no release card"),
             ('{"format": "lowtide-density"}', "this is no release card"),
             (whole.replace('"schema_version": 1', '"schema_version": 2'), "schema version is 2, this Lowtide reads 1"),
-            (whole.replace('"rows": 1000', '"rows": NaN'), "'rows' of the card must be of type integer"),
-            (whole.replace('"rows": 1000', '"row": 1000'), "lacks rows"),
+            (whole.replace('"rows": 1000', '"rows": NaN'), r"\$\.rows of the card breaks the rule type: integer"),
+            (whole.replace('"changed": 0.5', f'"changed": {10**400}'), r"\$\.changed of the card breaks the rule"),
+            (whole.replace('"rows": 1000,', ""), r"\$ of the card breaks the rule required: rows"),
+            (whole.replace('"note": null', f'"note": {"[" * 900}{"]" * 900}'), "card.json"),
         ):
             path.write_text(content)
             with pytest.raises(LowtideError, match=message) as error:
@@ -313,7 +309,11 @@ def put(value, path, new):
     return result
 
 
-@settings(max_examples=200)
+WRITTEN = {name: card(name).to_json() for name in CERTIFICATES}
+SPOTS = {name: [path for path in places(written) if path] for name, written in WRITTEN.items()}
+
+
+@settings(max_examples=150)
 @given(
     st.sampled_from(list(CERTIFICATES)),
     st.integers(0, 10**6),
@@ -321,8 +321,7 @@ def put(value, path, new):
 )
 def test_reads_nothing_that_the_schema_refuses(name, where, new):
     """Replace any place by anything: what jsonschema refuses, `from_json` refuses with an error of ours."""
-    original = card(name).to_json()
-    spots = [path for path in places(original) if path]
+    original, spots = WRITTEN[name], SPOTS[name]
     altered = put(original, spots[where % len(spots)], new)
     assume(not VALIDATOR.is_valid(altered))
     with pytest.raises(LowtideError):
@@ -343,7 +342,7 @@ def test_reads_no_entry_that_the_schema_does_not_know(name):
         inner["raw_values"] = [1, 2, 3]
         if not VALIDATOR.is_valid(altered):
             refused += 1
-            with pytest.raises(LowtideError, match=r"an entry 'raw_values' that no card has|must be of type"):
+            with pytest.raises(LowtideError, match=r"breaks the rule (additionalProperties|type)$|the rule type: "):
                 ReleaseCard.from_json(altered)
     assert refused > 5
 

@@ -14,11 +14,9 @@ from lowtide.disclose.certificate import (
     certify_paper,
     certify_plan,
     full_disclosure,
-    hidden_shares,
-    membership,
 )
+from lowtide.disclose.membership import membership
 from lowtide.errors import LowtideError
-from lowtide.interface import Estimate
 from lowtide.theory import calibration, hockey_stick
 from lowtide.worlds import EnumerableWorld, parity, rare_value, redundant_bit, two_points, xor
 
@@ -47,9 +45,12 @@ def masks(world):
 
 
 def grid(world, hidden):
-    """A few (ε, λ); fewer where the exact release is an integral over three dimensions."""
-    wide = hidden.sum() == 3 and len(world.atoms) > 2
-    return [(0.2, 1.0), (0.0, np.inf)] if wide else list(product([0.0, 0.2, 1.0], [0.4, 2.0, np.inf]))
+    """A few (ε, λ); fewer where the exact release is an integral over many clouds or three dimensions."""
+    if hidden.sum() == 3 and len(world.atoms) > 2:
+        return [(0.2, 1.0), (0.0, np.inf)]
+    if len(hidden) == 3:
+        return [(0.0, 2.0), (0.2, 0.4), (1.0, 2.0), (0.2, np.inf)]
+    return list(product([0.0, 0.2, 1.0], [0.4, 2.0, np.inf]))
 
 
 def plan(world, hidden, scale, epsilon):
@@ -99,7 +100,7 @@ class TestPlan:
             if hidden.all() or not hidden.any():
                 continue
             told = np.abs(world.observed(world.atoms, ~hidden))
-            for (epsilon, scale), raw in product([(0.2, 0.4), (0.2, 2.0), (0.5, np.inf)], [0.0, 0.3, 0.8]):
+            for (epsilon, scale), raw in product([(0.2, 0.4), (0.2, 2.0), (0.5, np.inf)], [0.0, 0.3]):
                 release, added = world.release(hidden, scale), plan(world, hidden, scale, epsilon).added
                 for side, law in (
                     ("forward", world.joint / world.prior[:, None]),
@@ -353,67 +354,6 @@ class TestPaper:
         assert wide.epsilon == 1.0
 
 
-class TestMembership:
-    def test_counts_by_class(self):
-        hidden = np.array([[True, False], [True, False], [False, False], [True, True]])
-        p, q, prior = hidden_shares(hidden, [0, 0, 1, 1], classes=2)
-        np.testing.assert_array_equal(p, [[1.0, 0.0], [0.5, 0.5]])
-        np.testing.assert_array_equal(q, [0.75, 0.25])
-        np.testing.assert_array_equal(prior, [0.5, 0.5])
-
-    def test_is_the_selective_bound_of_the_shares(self):
-        rng = np.random.default_rng(5)
-        s = rng.integers(0, 3, 600)
-        hidden = rng.random((600, 4)) < 0.2 + 0.2 * s[:, None]
-        ratios = np.array([0.0, 0.3, 1.0, 5.0])
-        term = membership(hidden, s, ratios=ratios, epsilon=0.1, classes=3)
-        p, q, _ = hidden_shares(hidden, s, classes=3)
-        for side in SIDES:
-            sums = [hockey_stick.selective(0.1, ratios, 1.0, p[c], q, side).sum() for c in range(3)]
-            estimate = getattr(term, side)
-            assert estimate.value == pytest.approx(max(sums))
-            assert estimate.low < estimate.value < estimate.high
-            assert estimate.n == 600
-        assert term.hidden == pytest.approx(hidden.mean(axis=0))
-
-    def test_the_interval_holds_the_truth(self):
-        """One feature hidden with p = (.2, .6), at λ = ∞: the term is (.6 − e^ε·.4)_+ forward."""
-        truth, covered = 0.6 - np.exp(0.1) * 0.4, 0
-        rng = np.random.default_rng(17)
-        for _ in range(100):
-            s = np.repeat([0, 1], 300)
-            hidden = (rng.random(600) < np.where(s, 0.6, 0.2))[:, None]
-            estimate = membership(hidden, s, ratios=[0.0], epsilon=0.1, classes=2).forward
-            covered += estimate.low <= truth <= estimate.high
-        assert covered >= 85
-
-    def test_nothing_is_told_by_places_that_do_not_depend_on_the_secret(self):
-        hidden, s = np.tile([[True], [False]], (100, 1)), np.repeat([0, 1], 100)
-        term = membership(hidden, s, ratios=[0.0], epsilon=0.1, classes=2)
-        assert term.forward == Estimate(0.0, 0.0, 0.0, 200)
-        telling = membership(s.astype(bool)[:, None], s, ratios=[0.0], epsilon=0.1, classes=2)
-        assert telling.forward.value == pytest.approx(1 - np.exp(0.1) / 2)
-
-    @given(hnp.arrays(float, (2, 4), elements=st.floats(0, 1)), st.floats(0, 0.5), st.floats(0, 2))
-    def test_averaging_over_pasts_that_tell_nothing_is_a_lower_estimate(self, chances, epsilon, ratio):
-        """Four equally likely pasts, independent of a fair secret; P(hidden | s, past) anything: Jensen."""
-        p, q = chances, chances.mean(axis=0)
-        for side in SIDES:
-            by_past = hockey_stick.selective(epsilon, ratio, 1.0, p, q, side).mean(axis=1)
-            averaged = hockey_stick.selective(epsilon, ratio, 1.0, p.mean(axis=1), q.mean(), side)
-            assert (averaged <= by_past + 1e-12).all()
-
-    def test_averaging_over_pasts_that_tell_can_go_above(self):
-        """Two pasts shown raw tell s with 2ε; the third feature is hidden for one past and tells nothing more."""
-        epsilon, past = 0.1, np.array([[0.3, 0.7], [0.7, 0.3]])
-        chance = np.array([0.0, 1.0])  # hidden or not is decided by the past alone: p = q for each
-        exact = hockey_stick.selective(epsilon, 0.0, 1.0, chance, chance)
-        p = past @ chance
-        averaged = hockey_stick.selective(epsilon, 0.0, 1.0, p, p.mean())
-        assert exact.max() == 0
-        assert averaged.max() > 0.1
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -425,10 +365,6 @@ class TestMembership:
         (lambda: certify_plan(1, [0.5, 0.5], ratios=[np.inf], hidden=[True]), "can only be redacted"),
         (lambda: certify_plan(1, [0.5, 0.5], ratios=[1], hidden=[False], responses=[(0.5, 2)]), "no feature is hidden"),
         (lambda: certify_paper(1, [0.5, 0.5], radii=[], scale=1.0), "one number per feature"),
-        (lambda: membership([[True]], [0], ratios=[0], epsilon=0.1, classes=2), "have no row"),
-        (lambda: membership([[True]], [2], ratios=[0], epsilon=0.1, classes=2), "encode the secret"),
-        (lambda: membership([[1]], [0], ratios=[0], epsilon=0.1, classes=2), "hidden must be booleans"),
-        (lambda: membership([[True], [True]], [0, 1], ratios=[0, 1], epsilon=0.1, classes=2), "one per feature"),
     ],
 )
 def test_refuses_bad_input(call, message):

@@ -92,8 +92,9 @@ class TestLists:
 
     def test_nothing_left_to_hide(self):
         subject = planner(worlds.redundant_bit(2), 0.01, keep=[1])
-        assert subject.hide_more(np.array([True, False]), np.zeros(2)) is None
-        assert planner(worlds.redundant_bit(2), 0.01).hide_more(np.array([True, False]), np.zeros(2)).all()
+        fresh = Oracle(worlds.redundant_bit(2))
+        assert subject.hide_more(np.array([True, False]), fresh) is None
+        assert planner(worlds.redundant_bit(2), 0.01).hide_more(np.array([True, False]), fresh).hidden.all()
 
 
 class TestCurve:

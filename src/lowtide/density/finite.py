@@ -23,7 +23,6 @@ from lowtide.density.training import Settings, Trainer
 from lowtide.features import Features
 
 STRENGTHS = (0.0, 0.5, 0.9)
-_NETS = 5
 
 
 def fit_masked(
@@ -41,7 +40,7 @@ def fit_masked(
     """
     scaling = RankScaling.of(x)
     log_prior = np.log(classes.prior).astype(np.float32)
-    settings = _settings(len(x), options)
+    settings = settings_for(len(x), options)
     exposure = exposure or Subsets(len(features))
     data = Training(scaling(x), s, features.groups, log_prior, settings, exposure, options.seed)
     mark = fingerprint(x, s, features.groups, options.objective, settings, options.folds, options.seed)
@@ -54,7 +53,7 @@ def fit_masked(
     held_out = mean_with_interval(choice.held_out)
     with progress_bar("fitting on all rows", max(choice.steps), options.progress) as tick:
         again = replace(data, seed=options.seed + 1)
-        weights = refit(choice, again, _NETS, lambda stage, trainer: Run(trainer, stage, checkpoints, tick))
+        weights = refit(choice, again, options.nets, lambda stage, trainer: Run(trainer, stage, checkpoints, tick))
     checkpoints.clear()
     critic = Masked(torch.tensor(features.groups), scaling, weights, torch.from_numpy(choice.gate))
     chosen, training = describe(choice.weights, choice.strengths), _training_gain(critic, x, data)
@@ -75,7 +74,7 @@ def _choose(data: Training, options: Options, checkpoints: Checkpoints) -> Choic
     return choose(curves, questions, fold, STRENGTHS)
 
 
-def _settings(n: int, options: Options) -> Settings:
+def settings_for(n: int, options: Options) -> Settings:
     """The schedule for n rows: by steps, so that its cost does not grow with n."""
     settings = Settings(objective=options.objective)
     batch = int(np.clip(n // 8, 8, settings.batch))

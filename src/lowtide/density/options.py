@@ -11,7 +11,7 @@ from lowtide.features import Features
 
 @dataclass(frozen=True)
 class Options:
-    """The options of `TIDE`; see there what each means."""
+    """The options of `TIDE`; see there what each means. `nets` networks of each kept kind are fitted and averaged."""
 
     features: Features | Sequence[int] | None = None
     trim: float = 3.0
@@ -21,6 +21,7 @@ class Options:
     secret: SecretKind = "auto"
     folds: int = 5
     steps: int | None = None
+    nets: int = 5
     checkpoint: str | None = None
     progress: bool | None = None
     seed: int = 0

@@ -6,15 +6,13 @@ has the seed can take the noise off again.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import json
 import math
 import os
 import platform
-import re
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -22,28 +20,24 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import narwhals.stable.v2 as nw
 import numpy as np
-from scipy import sparse
+from jsonschema import Draft202012Validator, ValidationError
+from jsonschema.exceptions import best_match
+from jsonschema.validators import extend
 
-from lowtide.disclose.certificate import Certificate, Membership, PolicyName, TwoSided, rounded_up
+from lowtide.disclose.card_page import page
+from lowtide.disclose.certificate import Certificate, PolicyName, TwoSided
+from lowtide.disclose.membership import Membership
 from lowtide.errors import LowtideError
+from lowtide.files import write_whole
 from lowtide.interface import Attack, Estimate, Guarantee
 
 FORMAT = "lowtide-release-card"
 SCHEMA_VERSION = 1
 _PACKAGES = ("lowtide", "numpy", "torch", "scikit-learn")
-_BLOCK = 65536
-_NAMED = 12  # features listed by name on the page; the JSON has them all
-_DONE = {
-    "plan": "The same features are hidden for everybody.",
-    "disclosed": "Feature by feature, a value is hidden where it would tell too much beyond what was disclosed before.",
-    "paper": "Feature by feature, a value is hidden where it would tell too much beyond the raw values before it.",
-}
-_NEVER = (
-    "All of this is about one row: whoever stands in several is less protected.",
-    "The estimate and the attacks speak for the data they were computed on; a better attacker may exist.",
-)
+_MOST = sys.float_info.max
+_ROUNDING = 1e-9  # the tolerance of an audit's verdict
+_TELLING = ("type", "minimum", "maximum", "minLength", "maxLength", "enum", "const")  # their value is part of the rule
 
 
 class Feature(NamedTuple):
@@ -119,15 +113,15 @@ class ReleaseCard:
 
     @property
     def strongest(self) -> Attack | None:
-        """The attacker with the largest AUC among those that learnt from releases and attacked this one."""
+        """The attacker with the most information among those that learnt from releases and attacked this one."""
         retrained = [a for a in self.attacks if (a.trained_on, a.target) == ("release", "release")]
-        return max(retrained, key=lambda attack: attack.auc.value, default=None)
+        return max(retrained, key=lambda attack: attack.information.value, default=None)
 
     @property
     def trusted(self) -> bool:
-        """False when an attacker of the release extracts more than the estimate's interval allows."""
-        found = [attack.information.value for attack in self.attacks if attack.target == "release"]
-        return self.leakage is None or max(found, default=-math.inf) <= self.leakage.high
+        """False when the whole interval of an attack on the release lies above that of the estimate."""
+        shown = max((a.information.low for a in self.attacks if a.target == "release"), default=-math.inf)
+        return self.leakage is None or shown <= self.leakage.high + _ROUNDING
 
     def to_json(self) -> dict[str, Any]:
         """The card as plain values that satisfy `card_schema.json`."""
@@ -138,7 +132,7 @@ class ReleaseCard:
             "versions": dict(self.versions),
             "created": self.created,
             "mechanism": self.mechanism,
-            "parameters": {n: list(v) if isinstance(v, tuple) else v for n, v in self.parameters.items()},
+            "parameters": _listed(self.parameters),
             "features": [feature._asdict() for feature in self.features],
             "rows": self.rows,
             "classes": self.classes,
@@ -149,7 +143,7 @@ class ReleaseCard:
             "attacks": [asdict(attack) for attack in self.attacks],
             "data_sha256": self.data_sha256,
         }
-        _check(card, schema(), "the card")
+        _check(card)
         return card
 
     @classmethod
@@ -161,7 +155,7 @@ class ReleaseCard:
             found = card.get("schema_version")
             version = repr(found) if isinstance(found, int) else "none that can be read"
             raise LowtideError(f"the card's schema version is {version}, this Lowtide reads {SCHEMA_VERSION}")
-        _check(card, schema(), "the card")
+        _check(card)
         values = {name: value for name, value in card.items() if name not in ("format", "schema_version")}
         return cls(
             **values
@@ -175,19 +169,7 @@ class ReleaseCard:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the card as JSON; the file appears whole or not at all."""
-        target, text = Path(path), json.dumps(self.to_json(), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-        try:
-            handle, partial = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        except OSError as error:
-            raise LowtideError(f"cannot write {target}: {error.strerror}; choose a folder you may write to") from error
-        try:
-            os.fchmod(handle, 0o644)  # a card is for sharing; temporary files are not
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(partial).replace(target)
-        except BaseException:
-            Path(partial).unlink(missing_ok=True)
-            raise
+        write_whole(Path(path), self.files()["card.json"])
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ReleaseCard:
@@ -200,56 +182,17 @@ class ReleaseCard:
             raise LowtideError(f"{path} is no JSON: truncated or altered; copy it again") from error
         try:
             return cls.from_json(card)
-        except LowtideError as error:
+        except (LowtideError, RecursionError) as error:
             raise LowtideError(f"{path}: {error}") from error
+
+    def files(self) -> dict[str, str]:
+        """The card as files: `card.json` for machines, `card.md` for people."""
+        plain = json.dumps(self.to_json(), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+        return {"card.json": plain, "card.md": self.text()}
 
     def text(self) -> str:
         """The card as a page of Markdown, to be read in a minute."""
-        sections = [
-            [f"# Release card: {_headline(self)}"],
-            ["## Three numbers", "", *_numbers(self)],
-            ["## What was done", "", *(f"- {line}" for line in _done(self))],
-            ["## What holds, and what does not", "", *(f"- {line}" for line in self.certificate.statements)],
-            ["## What is not promised", "", *(f"- {line}" for line in (*_raw(self), *_NEVER))],
-            *([["## Attacks", "", *_attacks(self.attacks)]] if self.attacks else []),
-            [_footer(self)],
-        ]
-        return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
-
-
-def hash_rows(rows: Any) -> str:
-    """SHA-256 of released numbers: an array (n, columns), in memory or mapped, or a sparse matrix.
-
-    It depends on the values and the shape, not on precision or order in memory. Hash releases only: a hash of clean
-    data would let anyone check a guess at it.
-    """
-    digest = hashlib.sha256()
-    if sparse.issparse(rows):
-        matrix = sparse.csr_array(rows, dtype=np.float64, copy=True)
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
-        digest.update(f"sparse {matrix.shape}".encode())
-        for part in (matrix.indptr, matrix.indices):
-            digest.update(part.astype("<i8").tobytes())
-        digest.update(_bytes(matrix.data))
-        return digest.hexdigest()
-    array = np.asanyarray(rows)
-    if array.dtype.kind not in "biuf" or array.ndim == 0:
-        raise LowtideError(f"rows must be an array of numbers, got {array.dtype}; give a table to hash_table")
-    digest.update(f"dense {array.shape}".encode())
-    for start in range(0, len(array), _BLOCK):
-        digest.update(_bytes(array[start : start + _BLOCK]))
-    return digest.hexdigest()
-
-
-def hash_table(table: Any) -> str:
-    """SHA-256 of a released data frame: names and cells, the same from any library. Hash releases only."""
-    frame, digest = nw.from_native(table, eager_only=True), hashlib.sha256()
-    for name in frame.columns:
-        column = frame[name]
-        cells = zip(column.to_list(), column.is_null().to_list(), strict=True)
-        digest.update(json.dumps([str(name), [None if missing else _cell(value) for value, missing in cells]]).encode())
-    return digest.hexdigest()
+        return page(self)
 
 
 @cache
@@ -258,16 +201,33 @@ def schema() -> dict[str, Any]:
     return dict(json.loads(resources.files("lowtide.disclose").joinpath("card_schema.json").read_text("utf-8")))
 
 
-def _bytes(values: Any) -> bytes:
-    numbers = np.asarray(values, dtype="<f8") + 0.0  # −0 is 0
-    return np.where(np.isnan(numbers), np.nan, numbers).astype("<f8").tobytes()
+@cache
+def _validator() -> Any:
+    """The schema compiled, and stricter: numbers fit a float, whole ones are written so, and names are text."""
+    types = {
+        "number": lambda _, value: type(value) is not bool and isinstance(value, (int, float)) and abs(value) <= _MOST,
+        "integer": lambda _, value: type(value) is not bool and isinstance(value, int),
+        "object": lambda _, value: isinstance(value, Mapping) and all(isinstance(name, str) for name in value),
+    }
+    return extend(Draft202012Validator, type_checker=Draft202012Validator.TYPE_CHECKER.redefine_many(types))(schema())
 
 
-def _cell(value: Any) -> Any:
-    """A cell as JSON; libraries differ in whether 1 is a whole number, and in how they call what is missing."""
-    if isinstance(value, float):
-        return None if math.isnan(value) else int(value) if value.is_integer() else repr(value)
-    return value if isinstance(value, (bool, int, str)) else str(value)
+def _check(card: Any) -> None:
+    """Refuse what is not a card; the message names the place and the rule, never the value."""
+    error = best_match(_validator().iter_errors(card))
+    if error is not None:
+        raise LowtideError(f"{error.json_path} of the card breaks the rule {_rule(error)}")
+
+
+def _rule(error: ValidationError) -> str:
+    rule, value = str(error.validator), error.validator_value
+    if rule == "required":
+        return f"{rule}: {', '.join(name for name in value if name not in error.instance)}"
+    if rule == "pattern":
+        return f"{rule}: {error.schema['description']}"
+    if rule in _TELLING:
+        return f"{rule}: {' or '.join(map(str, value)) if isinstance(value, list) else value}"
+    return rule
 
 
 def _plain(value: Any) -> Any:
@@ -279,26 +239,27 @@ def _plain(value: Any) -> Any:
 
 def _listed(value: Any) -> Any:
     """Tuples as the lists that JSON has."""
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {name: _listed(entry) for name, entry in value.items()}
     return [_listed(entry) for entry in value] if isinstance(value, tuple) else value
 
 
 def _certificate(card: Mapping[str, Any]) -> Certificate:
     term = card["membership"]
-    return Certificate(
-        card["policy"],
-        card["epsilon"],
-        _two_sided(card["whole"]),
-        card["hidden_part"] and _two_sided(card["hidden_part"]),
-        card["added"] and Guarantee(**card["added"]),
-        card["claim"] and Guarantee(**card["claim"]),
-        term
-        and Membership(
-            term["epsilon"], Estimate(**term["forward"]), Estimate(**term["reverse"]), tuple(term["hidden"])
-        ),
-        tuple(card["statements"]),
-    )
+    read = {
+        "whole": _two_sided(card["whole"]),
+        "hidden_part": card["hidden_part"] and _two_sided(card["hidden_part"]),
+        "added": card["added"] and Guarantee(**card["added"]),
+        "claim": card["claim"] and Guarantee(**card["claim"]),
+        "membership": term and _membership(term),
+        "statements": tuple(card["statements"]),
+    }
+    return Certificate(**{**card, **read})
+
+
+def _membership(card: Mapping[str, Any]) -> Membership:
+    sides = {side: Estimate(**card[side]) for side in ("forward", "reverse")}
+    return Membership(**{**card, **sides, "hidden": tuple(card["hidden"])})
 
 
 def _two_sided(card: Mapping[str, Any]) -> TwoSided:
@@ -307,154 +268,3 @@ def _two_sided(card: Mapping[str, Any]) -> TwoSided:
 
 def _attack(card: Mapping[str, Any]) -> Attack:
     return Attack(**{**card, **{name: Estimate(**card[name]) for name in ("accuracy", "auc", "information")}})
-
-
-_TYPES: dict[str, Callable[[Any], bool]] = {
-    "null": lambda value: value is None,
-    "boolean": lambda value: isinstance(value, bool),
-    "string": lambda value: isinstance(value, str),
-    "number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value),
-    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
-    "array": lambda value: isinstance(value, list),
-    "object": lambda value: isinstance(value, Mapping) and all(isinstance(name, str) for name in value),
-}
-
-
-def _check(value: Any, rule: Mapping[str, Any], where: str) -> None:
-    """Check a value against the part of JSON Schema that our schema uses; messages name places, never values."""
-    if "$ref" in rule:
-        _check(value, schema()["$defs"][rule["$ref"].rpartition("/")[2]], where)
-    if "anyOf" in rule and not any(_passes(value, option, where) for option in rule["anyOf"]):
-        _check(value, rule["anyOf"][-1], where)
-    kinds = [rule["type"]] if isinstance(rule.get("type"), str) else rule.get("type", [])
-    if kinds and not any(_TYPES[kind](value) for kind in kinds):
-        raise LowtideError(f"{where} must be of type {' or '.join(kinds)}, and finite if it is a number")
-    allowed = rule.get("enum", [rule["const"]] if "const" in rule else [value])
-    if not any(value is option or (type(value) is type(option) and value == option) for option in allowed):
-        raise LowtideError(f"{where} must be one of {', '.join(map(repr, allowed))}")
-    if "minimum" in rule and not rule["minimum"] <= value <= rule.get("maximum", math.inf):
-        raise LowtideError(f"{where} must lie between {rule['minimum']} and {rule.get('maximum', 'infinity')}")
-    if "minLength" in rule and len(value) < rule["minLength"]:
-        raise LowtideError(f"{where} must not be empty")
-    if "pattern" in rule and not re.search(rule["pattern"], value):
-        raise LowtideError(f"{where} does not have the form {rule['pattern']}")
-    if isinstance(value, Mapping):
-        _check_members(value, rule, where)
-    for j, entry in enumerate(value if isinstance(value, list) else ()):
-        _check(entry, rule.get("items", {}), f"entry {j} of {where}")
-
-
-def _passes(value: Any, rule: Mapping[str, Any], where: str) -> bool:
-    try:
-        _check(value, rule, where)
-    except LowtideError:
-        return False
-    return True
-
-
-def _check_members(value: Mapping[str, Any], rule: Mapping[str, Any], where: str) -> None:
-    known, others = rule.get("properties", {}), rule.get("additionalProperties", {})
-    if missing := [name for name in rule.get("required", []) if name not in value]:
-        raise LowtideError(f"{where} lacks {', '.join(missing)}")
-    for name, entry in value.items():
-        if name not in known and others is False:
-            raise LowtideError(f"{where} has an entry {name!r} that no card has")
-        if "propertyNames" in rule and not _passes(name, rule["propertyNames"], where):
-            raise LowtideError(f"{where} must not name {name!r}: a key, a password or a seed does not go on a card")
-        _check(entry, known.get(name, others), f"{name!r} of {where}")
-
-
-def _headline(card: ReleaseCard) -> str:
-    whole = card.certificate.whole
-    if whole.vacuous:
-        return "no worst-case promise for the whole release (the bound is vacuous)"
-    if whole.forward.delta == whole.reverse.delta == 0:
-        return "nothing of the data is left in it"
-    return "a worst-case promise for the whole release, whatever the class of the secret"
-
-
-def _numbers(card: ReleaseCard) -> list[str]:
-    """The three numbers, and what to think of them."""
-    rows = [("Worst-case bound for the whole release", _bound(card.certificate.whole))]
-    if card.certificate.claim is not None:
-        claim = card.certificate.claim
-        rows.append(("The paper's claim, which is no bound", f"delta {claim.delta:.4g} at epsilon {claim.epsilon:.4g}"))
-    estimate = "not estimated"
-    if card.leakage is not None:
-        estimate = f"{card.leakage} nats = {card.leakage.bits} bits, from {card.leakage.n} rows"
-    rows.append(("Estimated leakage, held out", estimate))
-    attack, found = card.strongest, "no attacker was trained on the release: nothing is known from below"
-    if attack is not None:
-        found = (
-            f"{_quoted(attack.attacker)}: accuracy {attack.accuracy} (a blind guess: {card.largest_class:.4f}), "
-            f"AUC {attack.auc}, {attack.information} nats"
-        )
-    rows.append(("Strongest retrained attack, a lower bound", found))
-    table = ["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)]
-    warning = (
-        "**Do not trust the estimate**: an attacker extracts more than its interval allows. The estimator is too weak."
-    )
-    return table if card.trusted else [*table, "", warning]
-
-
-def _bound(whole: TwoSided) -> str:
-    if whole.vacuous:
-        return "vacuous: full disclosure satisfies it too"
-    note = " (vacuous)"
-    return (
-        f"delta {rounded_up(whole.forward.delta)}{note * whole.forward_vacuous} forward, "
-        f"{rounded_up(whole.reverse.delta)}{note * whole.reverse_vacuous} reverse, "
-        f"at epsilon {rounded_up(whole.forward.epsilon)}"
-    )
-
-
-def _done(card: ReleaseCard) -> list[str]:
-    everybody = [feature.name for feature in card.features if feature.hidden == 1]
-    sometimes = [feature for feature in card.features if 0 < feature.hidden < 1]
-    sometimes.sort(key=lambda feature: -feature.hidden)
-    partly = [f"{_quoted(feature.name)} ({feature.hidden:.1%})" for feature in sometimes]
-    lines = [
-        f"{_DONE[card.policy]} Mechanism: {_quoted(card.mechanism)}.",
-        f"{card.rows} rows, a secret of {card.classes} classes; {card.changed:.1%} of the values were changed.",
-        f"Hidden for everybody ({len(everybody)} of {len(card.features)}): {_some(list(map(_quoted, everybody)))}.",
-    ]
-    if partly:
-        lines.append(f"Hidden in some rows ({len(partly)} of {len(card.features)}): {_some(partly)}.")
-    options = [f"{_quoted(name)} = {_quoted(_shown(value))}" for name, value in card.parameters.items()]
-    return [*lines, f"Options: {'; '.join(options)}."] if options else lines
-
-
-def _raw(card: ReleaseCard) -> list[str]:
-    if card.policy != "plan":
-        return ["Any worst case: what the release tells is known from the estimate and the attacks only."]
-    names = [_quoted(feature.name) for feature in card.features if feature.hidden == 0]
-    return [f"Anything about what is released as it is ({len(names)} features): {_some(names)}."] if names else []
-
-
-def _shown(value: Any) -> str:
-    return f"({_some([str(entry) for entry in value])})" if isinstance(value, tuple) else str(value)
-
-
-def _some(names: Sequence[str]) -> str:
-    rest = len(names) - _NAMED
-    return (", ".join(names[:_NAMED]) or "none") + (f" and {rest} more" if rest > 0 else "")
-
-
-def _quoted(text: str) -> str:
-    """Text of others, such as a column's name, made harmless to the page."""
-    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", " ".join(text.split()))
-
-
-def _attacks(attacks: Sequence[Attack]) -> list[str]:
-    head = ["| attacker | learnt from | attacks | accuracy | AUC | information, nats |", "|---|---|---|---|---|---|"]
-    order = sorted(attacks, key=lambda a: (a.trained_on != "release", -a.auc.value))  # the retrained come first
-    cells = [
-        (_quoted(a.attacker), a.trained_on, a.target, str(a.accuracy), str(a.auc), str(a.information)) for a in order
-    ]
-    return head + [f"| {' | '.join(row)} |" for row in cells]
-
-
-def _footer(card: ReleaseCard) -> str:
-    software = ", ".join(f"{name} {version}" for name, version in card.versions.items())
-    digest = f" SHA-256 of the released data: {card.data_sha256}." if card.data_sha256 else ""
-    return f"Written {card.created} with {software}.{digest}"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
@@ -22,16 +23,17 @@ from lowtide.density.progress import progress_bar
 from lowtide.density.secrets import is_vector, read_classes
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.card import Feature, ReleaseCard
-from lowtide.disclose.certificate import Certificate, certify_disclosed, certify_paper, certify_plan, membership
-from lowtide.disclose.deciding import Check, Problem, Tick, make_plan, make_sequential
+from lowtide.disclose.certificate import Certificate, certify_disclosed, certify_paper, certify_plan
+from lowtide.disclose.deciding import Check, Problem, Tick, make_plan, make_sequential, refuse_few
+from lowtide.disclose.hider import Hider, names_of
 from lowtide.disclose.keys import open_noise
-from lowtide.disclose.layout import owners
+from lowtide.disclose.layout import column_names, owners
 from lowtide.disclose.mechanisms import Mechanism
-from lowtide.disclose.noise import KeyedNoise, new_key, row_ids
+from lowtide.disclose.membership import membership
+from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
 from lowtide.disclose.policies import Paper, Plan, Policy
-from lowtide.disclose.scout import Floats32, Secrets
+from lowtide.disclose.scout import Secrets
 from lowtide.disclose.sequential import Sequential
-from lowtide.disclose.tables import write
 from lowtide.errors import LowtideError, one_of, within
 from lowtide.features import Features
 from lowtide.features.frames import Encoder, read_table
@@ -40,7 +42,9 @@ PolicyName = Literal["plan", "disclosed", "paper"]
 _BUDGET = 0.01  # nats
 _PAPER_EPSILON = 0.5
 _PAPER_NOISE = 1.0
+_MOST_LABELS = 10  # numbers with more values are measured, not counted
 _STATED_AT = 0.1  # the ε of bounds, when none is given
+_ROOM = 0xD15C  # rehearsals share no random numbers with data drawn with the same seed
 
 
 class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -69,7 +73,7 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         fill: what a redacted number becomes.
         key_file: where the key of the noise is kept, made when it does not exist; by default nowhere.
         progress: whether to draw progress bars; by default only on a terminal.
-        random_state: the seed of everything but the noise of the release.
+        random_state: the seed of everything but the noise of the release; an estimator that is given has its own.
 
     Attributes:
         policy_: the fitted policy: a `Plan`, a `Sequential` or a `Paper`.
@@ -77,6 +81,7 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_: what fresh attackers made of the rehearsal.
         leakage_: the estimated leakage of the release, with its interval.
         card_: the release card.
+        hider_: all that `transform` needs but the key, frozen; `hider_.save(path)` keeps it.
         n_features_in_: columns of X.
     """
 
@@ -115,20 +120,33 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.progress = progress
         self.random_state = random_state
 
-    def fit(self, X: Any, y: ArrayLike | None = None) -> Obfuscator:  # noqa: N803 - scikit-learn's name
+    def fit(
+        self,
+        X: Any,  # noqa: N803 - scikit-learn's name
+        y: ArrayLike | None = None,
+        *,
+        utility: ArrayLike | str | None = None,
+    ) -> Obfuscator:
         """Learn what to hide.
 
         Args:
             X: reference rows: an array, a tensor or a data frame.
             y: the secret of every row, finitely many values.
+            utility: something that the release should still tell, one value per row: labels, or numbers, which are
+                put into four equal bins; or the name of a column of X, to be told by the others. `plan` then keeps
+                what carries it, rather than as many columns as possible.
         """
         problem = self._read(X, y)
+        if utility is not None:
+            useful, prized = _useful(X, problem, utility)
+            problem = replace(problem, utility=useful, prized=prized)
         with progress_bar("deciding what to hide", 100, self.progress) as tick:
             self.policy_, self.check_ = self._decide(problem, X, y, lambda done: tick(int(100 * done)))
         self.mechanism_, self.leakage_ = problem.mechanism, self.check_.leakage
         self._noise = open_noise(self.key_file) if problem.mechanism.draws else None
         flags = self.policy_.flags(problem.data.rows, problem.standins)
         self.card_ = self._card(problem, flags)
+        self.hider_ = Hider(self.policy_, self.mechanism_, self.card_)
         return self
 
     def transform(self, X: Any, *, ids: Any = None) -> Any:  # noqa: N803
@@ -138,8 +156,8 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             X: rows with the columns of the reference data.
             ids: one value per row that stays with the row; needed where noise is drawn, which is keyed by it.
         """
-        rows, flags, noise = self._flags(X, ids)
-        return write(X, self.mechanism_.hide(rows, flags, **noise), flags, self.mechanism_)
+        check_is_fitted(self, "hider_")
+        return self.hider_.transform(X, noise=self._noise, ids=ids)[0]
 
     def fit_transform(self, X: Any, y: ArrayLike | None = None, *, ids: Any = None) -> Any:  # noqa: N803
         """Learn what to hide, and hide it in the same rows."""
@@ -147,29 +165,22 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def flags(self, X: Any, *, ids: Any = None) -> Bools:  # noqa: N803
         """What is hidden of each row, (n, m)."""
-        return self._flags(X, ids)[1]
+        check_is_fitted(self, "hider_")
+        return self.hider_.flags(X, noise=self._noise, ids=ids)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """The names of the columns, which stay as they are."""
         check_is_fitted(self, "policy_")
-        names = self.mechanism_.encoder.names or tuple(f"x{j}" for j in range(self.n_features_in_))
-        return np.array(names, dtype=object)
-
-    def _flags(self, x: Any, ids: Any) -> tuple[Floats32, Bools, dict[str, Any]]:
-        check_is_fitted(self, "policy_")
-        refuse_new_columns(x, self.mechanism_.encoder)
-        rows = self.mechanism_.encoder.encode(x)
-        noise: dict[str, Any] = {}
-        if self.mechanism_.draws:
-            noise = {"noise": self._noise, "ids": row_ids(ids, len(rows))}
-        everything = np.ones(len(self.mechanism_.features), dtype=bool)
-        standins = rows if isinstance(self.policy_, Plan) else self.mechanism_.hide(rows, everything, **noise)
-        return rows, self.policy_.flags(rows, standins), noise
+        return np.array(column_names(self.mechanism_.encoder), dtype=object)
 
     def _read(self, x: Any, s: ArrayLike | None) -> Problem:
         """Check what was given and lay it out."""
         one_of("policy", self.policy, ("plan", "disclosed", "paper"))
         one_of("mechanism", self.mechanism, ("redact", "gaussian"))
+        if self.epsilon is not None:
+            within("epsilon", self.epsilon, 0.0, np.inf, high_open=True)
+        if self.policy == "paper" and self.budget is not None:
+            raise LowtideError("policy='paper' keeps no budget; leave budget out, or use 'plan' or 'disclosed'")
         if s is None:
             raise LowtideError("Obfuscator requires y to be passed, but the target y is None: give the secret")
         if sparse.issparse(x):
@@ -181,14 +192,16 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.array(encoder.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        if np.shape(s)[:1] != (len(rows),):
-            raise LowtideError(f"X has {len(rows)} rows and s has shape {np.shape(s)}; they must match")
+        shape = np.asarray(s).shape
+        if shape[:1] != (len(rows),):
+            raise LowtideError(f"X has {len(rows)} rows and s has shape {shape}; they must match")
         if is_vector(s):
             raise LowtideError("the secret is a vector of numbers; hiding needs finitely many values: put it into bins")
         classes, codes = read_classes(s)
+        refuse_few(rows, codes)
         tide = self._tide()
         features = read_features(tide.features, encoder)
-        keep, hide = named(self.keep, features, "keep"), named(self.hide, features, "hide")
+        keep, hide = named(_list(self.keep), features, "keep"), named(_list(self.hide), features, "hide")
         if (keep & hide).any():
             raise LowtideError(f"{', '.join(_names(features, keep & hide))} cannot be both kept and hidden; choose")
         mechanism = Mechanism.build(
@@ -204,10 +217,11 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             prior=classes.prior,
             bounds=self.bounds,
             fill=self.fill,
-            keep=tuple(self.keep),
+            keep=_list(self.keep),
         )
-        rehearsal = KeyedNoise(new_key())
-        return Problem(Secrets(rows, codes, classes), features, mechanism, tide._options(), keep, hide, rehearsal)
+        options = tide._options()
+        key = np.random.SeedSequence([options.seed, _ROOM]).generate_state(KEY_BYTES // 4).tobytes()
+        return Problem(Secrets(rows, codes, classes), features, mechanism, options, keep, hide, KeyedNoise(key))
 
     def _tide(self) -> TIDE:
         if self.estimator is not None and not isinstance(self.estimator, TIDE):
@@ -218,7 +232,7 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _decide(self, problem: Problem, x: Any, s: Any, tick: Tick) -> tuple[Policy, Check]:
         budget = None if self.budget is None else Budget.read(self.budget)
         if self.policy == "paper":
-            epsilon = _PAPER_EPSILON if self.epsilon is None else float(within("epsilon", self.epsilon, 0.0, np.inf))
+            epsilon = _PAPER_EPSILON if self.epsilon is None else float(self.epsilon)
             policy = Paper(self._fit_tide(x, s), epsilon, problem.keep, problem.hide)
             return policy, problem.check(policy.flags(problem.data.rows, problem.standins))
         if budget is None and (self.policy == "plan" or self.epsilon is None):
@@ -256,8 +270,8 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 "delta": self.delta,
                 "lam": problem.mechanism.lam,
                 "categorical": self.categorical,
-                "keep": tuple(self.keep),
-                "hide": tuple(self.hide),
+                "keep": _list(self.keep),
+                "hide": _list(self.hide),
             },
         )
 
@@ -276,7 +290,14 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise LowtideError("this policy has no certificate")  # cannot happen: there are three policies
         rule, running = self.policy_.rule, np.isfinite(self.policy_.rule.total)
         each = 0.0 if self.epsilon is None else epsilon
-        term = membership(flags, problem.data.codes, ratios=mechanism.ratios(), epsilon=each, classes=len(prior))
+        term = membership(
+            flags,
+            problem.data.codes,
+            ratios=mechanism.ratios(),
+            epsilon=each,
+            classes=len(prior),
+            responses=[mechanism.responses(j) for j in range(len(problem.features))],
+        )
         total = rule.total if running else each
         return certify_disclosed(total, prior, features=len(problem.features), membership=term, running=bool(running))
 
@@ -290,25 +311,14 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 def refuse_secret_inside(x: Any, s: Any) -> None:
     """Refuse a table that still holds the secret's own column."""
     name = getattr(s, "name", None)
-    columns = getattr(x, "columns", None)
-    if isinstance(name, str) and columns is not None and name in list(map(str, columns)):
+    if isinstance(name, str) and name in names_of(x):
         raise LowtideError(f"the secret {name!r} is still a column of the data; drop it before hiding the rest")
-
-
-def refuse_new_columns(x: Any, encoder: Encoder) -> None:
-    """Refuse columns that were not there in training: nothing is known about them, and one may be the secret."""
-    extra = [str(name) for name in getattr(x, "columns", ()) if str(name) not in encoder.names] if encoder.names else []
-    if extra:
-        raise LowtideError(
-            f"X has the column(s) {', '.join(extra)} that were not there in training, so nobody knows what they tell; "
-            "drop them, or fit with them"
-        )
 
 
 def named(names: Sequence[str], features: Features, option: str) -> Bools:
     """The mask (m,) of features given by name."""
     mask = np.zeros(len(features), dtype=bool)
-    for name in (names,) if isinstance(names, str) else names:
+    for name in names:
         if name not in features.names:
             near = difflib.get_close_matches(str(name), features.names, n=1)
             raise LowtideError(
@@ -317,6 +327,33 @@ def named(names: Sequence[str], features: Features, option: str) -> Bools:
             )
         mask[features.names.index(name)] = True
     return mask
+
+
+def _list(names: Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _useful(x: Any, problem: Problem, utility: ArrayLike | str) -> tuple[Secrets, Bools]:
+    """The rows with what they should still tell as classes, and the feature (m,) that is that itself.
+
+    A column does not count towards telling itself.
+    """
+    rows, prized = problem.data.rows, np.zeros(len(problem.features), dtype=bool)
+    if isinstance(utility, str):
+        encoder = problem.mechanism.encoder
+        own = named([utility], Features(np.arange(len(encoder.names)), encoder.names), "utility")
+        rows = np.where(np.repeat(own, encoder.widths), np.float32(0), rows)
+        prized[owners(encoder, problem.features)[own]] = True
+        utility = np.asarray(nw.from_native(x, eager_only=True)[utility].to_list())
+    values = np.asarray(utility)
+    if values.shape != (len(rows),):
+        raise LowtideError(f"X has {len(rows)} rows and utility has shape {values.shape}; give one value per row")
+    if values.dtype.kind in "iuf" and len(np.unique(values)) > _MOST_LABELS:
+        if not np.isfinite(values).all():
+            raise LowtideError("utility has entries that are NaN or infinite; fill or drop those rows first")
+        values = np.searchsorted(np.quantile(values, (0.25, 0.5, 0.75)), values)
+    classes, codes = read_classes(values)
+    return Secrets(rows, codes, classes), prized
 
 
 def _names(features: Features, mask: Bools) -> list[str]:

@@ -23,6 +23,7 @@ _ORDERS = 12
 _FALL = 0.6  # refit when the leakage has fallen to this share
 _NEXT_TO_NOTHING = 0.25  # of the budget: below it the rest of the curve is read without refitting
 _ENOUGH = 1e-3  # nats
+_PLAIN = 0.1  # weight of the plain worth beside the usefulness
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,13 @@ class Point:
         hidden: (m,) what it hides.
         kept: the share of the worth of all features that it keeps.
         reading: what is left for an attacker, on held-out rows.
+        useful: what is left for the use one has in mind, when there is one.
     """
 
     hidden: Bools
     kept: float
     reading: Reading
+    useful: Reading | None = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,9 @@ class Planner:
         hide: (m,) features that must be hidden.
         worth: (m,) what keeping each feature is worth; sums to 1.
         budget: what the release may tell.
+        utility: a scout that reads something the release should still tell; then worth is mostly what a feature
+            carries of that.
+        prized: (m,) features that are what should be told themselves, worth as much as the best of the others.
         seed: of the random orders.
         tick: called with the share of the work that is done.
     """
@@ -76,10 +82,13 @@ class Planner:
         hide: Bools,
         worth: Floats,
         budget: Budget,
+        utility: Scout | None = None,
+        prized: Bools | None = None,
         seed: int,
         tick: Callable[[float], None] = lambda _: None,
     ) -> None:
         self.scout, self.keep, self.hide, self.worth, self.budget = scout, keep, hide, worth, budget
+        self.utility, self.prized = utility, np.zeros(len(keep), dtype=bool) if prized is None else prized
         self.rng, self.tick = np.random.default_rng([seed, 3]), tick
 
     def search(self) -> Search:
@@ -88,10 +97,10 @@ class Planner:
         self._refit(hidden)
         points, marginal = [self.point(hidden)], None
         while not (hidden | self.keep).all():
-            carried = self.marginal(hidden)
-            marginal = carried if marginal is None else marginal
+            carried, worth = self.marginal(hidden), self._worth_now(hidden)
+            marginal = np.where(np.isfinite(carried), carried, np.nan) if marginal is None else marginal
             start, last = points[-1].reading.leakage.value, self._is_next_to_nothing(points[-1].reading)
-            for j in np.argsort(-carried / self.worth)[: int((~hidden & ~self.keep).sum())]:
+            for j in np.argsort(-carried / worth)[: int((~hidden & ~self.keep).sum())]:
                 hidden = hidden.copy()
                 hidden[j] = True
                 points.append(self.point(hidden))
@@ -108,10 +117,12 @@ class Planner:
 
     def point(self, hidden: Bools) -> Point:
         """A point of the curve, as the scout sees it now."""
-        return Point(hidden.copy(), float(self.worth[~hidden].sum()), self.scout.read(~hidden))
+        useful = None if self.utility is None else self.utility.read(~hidden)
+        return Point(hidden.copy(), float(self.worth[~hidden].sum()), self.scout.read(~hidden), useful)
 
-    def marginal(self, hidden: Bools) -> Floats:
+    def marginal(self, hidden: Bools, scout: Scout | None = None) -> Floats:
         """What each released feature carries, averaged over random orders of hiding, (m,); −inf where it is fixed."""
+        scout = scout or self.scout
         players = np.flatnonzero(~hidden & ~self.keep)
         carried = np.full(len(hidden), -np.inf)
         carried[players] = 0.0
@@ -120,10 +131,10 @@ class Planner:
             for way in (order, order[::-1]):
                 released, before = ~hidden, None
                 for j in way:
-                    before = self.scout.read(released).leakage.value if before is None else before
+                    before = scout.read(released).leakage.value if before is None else before
                     released = released.copy()
                     released[j] = False
-                    after = self.scout.read(released).leakage.value
+                    after = scout.read(released).leakage.value
                     carried[j] += (before - after) / (2 * (_ORDERS // 2))
                     before = after
         return carried
@@ -134,7 +145,8 @@ class Planner:
             candidates = np.flatnonzero(point.hidden & ~self.hide).tolist()
             if not candidates:
                 return point
-            self.scout.refit(~point.hidden, ~point.hidden, ~self.hide)
+            for scout in self._scouts():
+                scout.refit(~point.hidden, ~point.hidden, ~self.hide)
             larger = self._release_again(point.hidden, candidates)
             if (larger == point.hidden).all():
                 return point
@@ -145,21 +157,29 @@ class Planner:
             point = again
         return point
 
-    def hide_more(self, hidden: Bools, first: Floats) -> Bools | None:
-        """Hide one feature more, the one that carries most; `None` when there is none left.
+    def hide_more(self, hidden: Bools, fresh: Scout, useful: Scout | None = None) -> Point | None:
+        """Hide one feature more, where the networks were too weak; `None` when there is none left.
 
         Args:
             hidden: (m,) what is hidden now.
-            first: (m,) the marginals of the raw data, for the order among those that seem to carry nothing.
+            fresh: an attacker that is trained anew for every set.
+            useful: the same for what the release should still tell.
         """
-        if (hidden | self.keep).all():
+        candidates = np.flatnonzero(~hidden & ~self.keep)
+        if not len(candidates):
             return None
-        self._refit(hidden)
-        carried = self.marginal(hidden) / self.worth
-        order = np.lexsort((np.where(np.isfinite(first), first, 0.0), np.maximum(carried, 0.0), np.isfinite(carried)))
-        hidden = hidden.copy()
-        hidden[order[-1]] = True
-        return hidden
+        now, told = fresh.read(~hidden).leakage.value, np.full(len(hidden), -np.inf)
+        value, lost = useful.read(~hidden).leakage.value if useful else 0.0, np.zeros(len(hidden))
+        for j in candidates:
+            trial = hidden | (np.arange(len(hidden)) == j)
+            told[j] = now - fresh.read(~trial).leakage.value
+            lost[j] = max(0.0, value - useful.read(~trial).leakage.value) if useful else 0.0
+        worth = self.worth if useful is None else self._blend(lost)
+        # What hides nothing costs what it is worth: then the cheapest goes.
+        gain = np.where(np.isfinite(told), np.maximum(told, 0.0) + _ENOUGH / 10, 0.0)
+        more = hidden | (np.arange(len(hidden)) == np.argmax(gain / worth))
+        left = None if useful is None else useful.read(~more)
+        return Point(more, float(self.worth[~more].sum()), fresh.read(~more), left)
 
     def check_reachable(self, names: Sequence[str]) -> None:
         """Refuse a budget that is clearly broken even with everything hidden that may be."""
@@ -184,22 +204,46 @@ class Planner:
     def _release_again(self, hidden: Bools, candidates: list[int]) -> Bools:
         """Release the feature that costs least for its worth, one after the other, while the budget holds."""
         while candidates:
-            readings = {}
-            for j in candidates:
-                trial = hidden.copy()
-                trial[j] = False
-                readings[j] = self.scout.read(~trial)
+            trials = {j: hidden & (np.arange(len(hidden)) != j) for j in candidates}
+            readings = {j: self.scout.read(~trial) for j, trial in trials.items()}
             allowed = [j for j in candidates if self.budget.meets(readings[j])]
             if not allowed:
                 break
-            best = min(allowed, key=lambda j: readings[j].leakage.value / self.worth[j])
+            worth = self._worth_of_release(hidden, {j: trials[j] for j in allowed})
+            least = min(readings[j].leakage.value for j in allowed)
+            best = min(allowed, key=lambda j: (readings[j].leakage.value - least + _ENOUGH) / worth[j])
             hidden = hidden.copy()
             hidden[best] = False
             candidates = [j for j in allowed if j != best]
         return hidden
 
+    def _scouts(self) -> list[Scout]:
+        return [self.scout] if self.utility is None else [self.scout, self.utility]
+
     def _refit(self, hidden: Bools) -> None:
-        self.scout.refit(~hidden, self.keep & ~hidden, ~hidden)
+        for scout in self._scouts():
+            scout.refit(~hidden, self.keep & ~hidden, ~hidden)
+
+    def _worth_now(self, hidden: Bools) -> Floats:
+        """(m,) what keeping each released feature is worth as things stand."""
+        if self.utility is None:
+            return self.worth
+        return self._blend(np.maximum(self.marginal(hidden, self.utility), 0.0))
+
+    def _worth_of_release(self, hidden: Bools, trials: dict[int, Bools]) -> Floats:
+        """(m,) what releasing each of some hidden features again is worth."""
+        if self.utility is None:
+            return self.worth
+        now, gain = self.utility.read(~hidden).leakage.value, np.zeros(len(hidden))
+        for j, trial in trials.items():
+            gain[j] = max(0.0, self.utility.read(~trial).leakage.value - now)
+        return self._blend(gain)
+
+    def _blend(self, useful: Floats) -> Floats:
+        """Shares of what is useful, with a little of the plain worth: a feature of no use is still worth something."""
+        total = useful.sum()
+        worth = _PLAIN * self.worth + (1 - _PLAIN) * (useful / total if total > 0 else self.worth)
+        return np.where(self.prized, worth.max(), worth)
 
     def _is_next_to_nothing(self, reading: Reading) -> bool:
         limit = _NEXT_TO_NOTHING * self.budget.limit if self.budget.unit == "nats" else 0.0

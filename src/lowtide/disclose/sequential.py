@@ -17,13 +17,13 @@ from lowtide.density.artefact import Density
 from lowtide.density.exposure import Bools
 from lowtide.density.options import Options
 from lowtide.disclose.exposures import Histories
-from lowtide.disclose.scout import Floats32, Secrets, doubled, fit_critic
+from lowtide.disclose.scout import Floats32, Secrets, doubled, economical, fit_critic
 from lowtide.errors import Floats
 from lowtide.features import Features
 
 _ROUNDS = 6
 _SETTLED = 0.01  # share of flags that may still change
-_TRAINING_ROWS = 8000
+_TRAINING_ROWS = 6000
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,8 @@ def fit_sequential(
     features: Features,
     rule: Rule,
     options: Options,
+    *,
+    start: Bools | None = None,
     tick: Callable[[float], None] = lambda _: None,
 ) -> Sequential:
     """Fit the critic on the histories of its own policy until the flags stop changing.
@@ -100,17 +102,18 @@ def fit_sequential(
         features: what the m features are.
         rule: when to hide.
         options: how to fit.
+        start: (n, m) flags to start from, those of a similar rule; random ones by default.
         tick: called with the share of the work that is done.
     """
     rng = np.random.default_rng([options.seed, 4])
     if len(data.codes) > _TRAINING_ROWS:
         index = np.sort(rng.choice(len(data.codes), _TRAINING_ROWS, replace=False))
-        data, standins = data.take(index), standins[index]
+        data, standins, start = data.take(index), standins[index], None if start is None else start[index]
     both = Secrets(np.concatenate([data.rows, standins], axis=1), data.codes, data.classes)
     n, m = len(data.codes), len(features)
-    hidden = (rng.random((n, m)) < rng.random((n, 1))) & ~rule.keep | rule.hide
+    hidden = (rng.random((n, m)) < rng.random((n, 1))) & ~rule.keep | rule.hide if start is None else start
     for number in range(1, _ROUNDS + 1):
-        own = replace(options, seed=options.seed + number, progress=False, checkpoint=None)
+        own = replace(economical(options), seed=options.seed + number)
         density, _ = fit_critic(both, doubled(features), own, Histories(hidden))
         policy = Sequential(density, rule, number, 1.0)
         flags = policy.flags(data.rows, standins)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from lowtide.errors import LowtideError
+from lowtide.files import write_whole
 
 
 def parse_arguments(description: str, argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -64,18 +63,4 @@ def shortest(task: Callable[[], object], repeats: int = 3) -> float:
 
 def write_json(path: Path, results: Mapping[str, Any]) -> None:
     """Write results as JSON; the file appears whole or not at all."""
-    text = json.dumps(results, indent=2, allow_nan=False) + "\n"
-    try:
-        handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise LowtideError(
-            f"cannot write {path}: {error.strerror}; choose a folder that exists and is writable"
-        ) from error
-    try:
-        os.fchmod(handle, 0o644)  # results are for sharing; temporary files are not
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(partial).replace(path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
+    write_whole(path, json.dumps(results, indent=2, allow_nan=False) + "\n")

@@ -90,6 +90,18 @@ class Masked:
         own = weights["e"].sum(dim=1, keepdim=True) + weights["b"]
         return (trunk(z @ weights["W"] + own, weights) - trunk(weights["b"], weights)).sum(dim=0)
 
+    def scaled(self, x: Tensor) -> Tensor:
+        """Rows (n, columns) as the networks read them, for `shared_scores`."""
+        return torch.from_numpy(np.ascontiguousarray(self.scaling(x.numpy())))
+
+    def shared_scores(self, z: Tensor, seen: Tensor) -> Tensor:
+        """Scores (n, |S|) of scaled rows that all show the same features, `seen` (m,); the others cost nothing."""
+        columns = torch.nonzero(seen[self.groups]).squeeze(1)
+        own = (seen.float() @ self.weights["e"])[:, None] + self.weights["b"]
+        h = z[:, columns] @ self.weights["W"][:, columns] + own
+        scores = (trunk(h, self.weights) - trunk(self.weights["b"], self.weights)).sum(dim=0)
+        return scores * self._belief(seen[None].float()).float()
+
     def prefix_scores(self, x: Tensor, order: Tensor | None = None) -> Tensor:
         """Scores (n, m + 1, |S|): one running sum over the features, the trunk at every step of it."""
         order = torch.arange(self.features) if order is None else order

@@ -1,0 +1,179 @@
+"""The release card as a page of Markdown, to be read in a minute."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from lowtide.disclose.certificate import TwoSided, rounded_up
+from lowtide.interface import Attack, Estimate
+
+if TYPE_CHECKING:  # a card makes its page, so the page cannot import the card
+    from lowtide.disclose.card import ReleaseCard
+
+_NAMED = 12  # features listed by name; the JSON has them all
+_DONE = {
+    "plan": "The same features are hidden for everybody.",
+    "disclosed": "Feature by feature, a value is hidden where it would tell too much beyond what was disclosed before.",
+    "paper": "Feature by feature, a value is hidden where it would tell too much beyond the raw values before it.",
+}
+_NEVER = (
+    "All of this is about one row: whoever stands in several is less protected.",
+    "The estimate and the attacks speak for the data they were computed on; a better attacker may exist.",
+)
+
+
+def page(card: ReleaseCard) -> str:
+    """Write a card as Markdown: the outcome in words, the three numbers, what was done, what holds and what not."""
+    first, *others = [line for line in (_achieved(card), _worst_case(card), _distrust(card)) if line]
+    sections = [
+        [f"# Release card: {first}"],
+        *([f"{line[0].upper()}{line[1:]}."] for line in others),
+        ["## Three numbers", "", *_numbers(card)],
+        ["## What was done", "", *(f"- {line}" for line in _done(card))],
+        ["## What holds, and what does not", "", *(f"- {line}" for line in card.certificate.statements)],
+        ["## What is not promised", "", *(f"- {line}" for line in (*_raw(card), *_NEVER))],
+        *([["## Attacks", "", *_attacks(card.attacks)]] if card.attacks else []),
+        [_footer(card)],
+    ]
+    return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
+
+
+def _achieved(card: ReleaseCard) -> str | None:
+    """How often the strongest attacker is right, beside a blind guess and the clean data; `None` without an attack."""
+    attack = card.strongest
+    if attack is None:
+        return None
+    clean = [a for a in card.attacks if (a.trained_on, a.target) == ("clean", "clean")]
+    before = max(clean, key=lambda a: a.information.value, default=None)
+    instead = "" if before is None else f" instead of {_percent(before.accuracy.value)}"
+    return (
+        f"an attacker guesses the secret right {_percent(attack.accuracy.value)} of the time{instead}; guessing "
+        f"blindly gives {_percent(_blind(card))}"
+    )
+
+
+def _blind(card: ReleaseCard) -> float:
+    """How often a guess of the commonest class is right: on the rows that were attacked, else on all."""
+    guesses = [a.accuracy.value for a in card.attacks if (a.trained_on, a.target) == ("nothing", "release")]
+    return guesses[0] if guesses else card.largest_class
+
+
+def _worst_case(card: ReleaseCard) -> str:
+    whole = card.certificate.whole
+    if whole.vacuous:
+        return "no worst-case promise for the whole release (the bound is vacuous)"
+    if whole.forward.delta == whole.reverse.delta == 0:
+        return "nothing of the data is left in the release"
+    return "a worst-case promise for the whole release, whatever the class of the secret"
+
+
+def _distrust(card: ReleaseCard) -> str | None:
+    """The words of an audit's verdict."""
+    if card.trusted or card.leakage is None:
+        return None
+    attack = max((a.information for a in card.attacks if a.target == "release"), key=lambda found: found.low)
+    return (
+        f"Do not trust the estimate: it puts the leakage at {card.leakage.value:z.4f} nats (at most "
+        f"{card.leakage.high:z.4f}), but an attacker already gets {attack.value:z.4f} (at least {attack.low:z.4f}). "
+        "The estimator is too weak for this release; rely on the attack"
+    )
+
+
+def _numbers(card: ReleaseCard) -> list[str]:
+    estimate = "not estimated"
+    if card.leakage is not None:
+        estimate = f"{_interval(card.leakage)} nats = {_interval(card.leakage.bits)} bits, from {card.leakage.n} rows"
+    attack, found = card.strongest, "no attacker was trained on the release: nothing is known from below"
+    if attack is not None:
+        found = (
+            f"{_quoted(attack.attacker)}: accuracy {_percents(attack.accuracy)} (a blind guess: "
+            f"{_percent(_blind(card))}), AUC {_interval(attack.auc)}, {_interval(attack.information)} nats"
+        )
+    return [
+        "| | |",
+        "|---|---|",
+        f"| Worst-case bound for the whole release | {_bound(card.certificate.whole)} |",
+        f"| Estimated leakage, held out | {estimate} |",
+        f"| Strongest retrained attack, a lower bound | {found} |",
+    ]
+
+
+def _bound(whole: TwoSided) -> str:
+    if whole.vacuous:
+        return "vacuous: full disclosure satisfies it too"
+    note = " (vacuous)"
+    return (
+        f"delta {rounded_up(whole.forward.delta)}{note * whole.forward_vacuous} forward, "
+        f"{rounded_up(whole.reverse.delta)}{note * whole.reverse_vacuous} reverse, "
+        f"at epsilon {rounded_up(whole.forward.epsilon)}"
+    )
+
+
+def _done(card: ReleaseCard) -> list[str]:
+    everybody = [feature.name for feature in card.features if feature.hidden == 1]
+    sometimes = [feature for feature in card.features if 0 < feature.hidden < 1]
+    sometimes.sort(key=lambda feature: -feature.hidden)
+    partly = [f"{_quoted(feature.name)} ({_percent(feature.hidden)})" for feature in sometimes]
+    lines = [
+        f"{_DONE[card.policy]} Mechanism: {_quoted(card.mechanism)}.",
+        f"{card.rows} rows, a secret of {card.classes} classes; {_percent(card.changed)} of the values were changed.",
+        f"Hidden for everybody ({len(everybody)} of {len(card.features)}): {_some(list(map(_quoted, everybody)))}.",
+    ]
+    if partly:
+        lines.append(f"Hidden in some rows ({len(partly)} of {len(card.features)}): {_some(partly)}.")
+    given = {name: value for name, value in card.parameters.items() if value is not None and value not in ("", ())}
+    options = [f"{_quoted(name)} = {_quoted(_shown(value))}" for name, value in given.items()]
+    return [*lines, f"Options: {'; '.join(options)}."] if options else lines
+
+
+def _raw(card: ReleaseCard) -> list[str]:
+    if card.policy != "plan":
+        return ["Any worst case: what the release tells is known from the estimate and the attacks only."]
+    names = [_quoted(feature.name) for feature in card.features if feature.hidden == 0]
+    return [f"Anything about what is released as it is ({len(names)} features): {_some(names)}."] if names else []
+
+
+def _attacks(attacks: Sequence[Attack]) -> list[str]:
+    head = ["| attacker | learnt from | attacks | accuracy | AUC | information, nats |", "|---|---|---|---|---|---|"]
+    order = sorted(attacks, key=lambda a: (a.trained_on != "release", -a.information.value))  # the retrained first
+    cells = [
+        (_quoted(a.attacker), a.trained_on, a.target, _percents(a.accuracy), _interval(a.auc), _interval(a.information))
+        for a in order
+    ]
+    return head + [f"| {' | '.join(row)} |" for row in cells]
+
+
+def _footer(card: ReleaseCard) -> str:
+    software = ", ".join(f"{name} {version}" for name, version in card.versions.items())
+    digest = f" SHA-256 of the released data: {card.data_sha256}." if card.data_sha256 else ""
+    return f"Written {card.created} with {software}.{digest}"
+
+
+def _interval(estimate: Estimate) -> str:
+    return f"{estimate.value:z.4f} [{estimate.low:z.4f}, {estimate.high:z.4f}]"
+
+
+def _percents(share: Estimate) -> str:
+    return f"{_percent(share.value)} [{_percent(share.low)}, {_percent(share.high)}]"
+
+
+def _percent(share: float) -> str:
+    """One decimal; what is short of everything never becomes 100 %, and what is something never 0 %."""
+    percent = round(100.0 * share, 1)
+    return f"{min(max(percent, 0.1), 99.9) if 0 < share < 1 else percent:z.1f} %"
+
+
+def _shown(value: Any) -> str:
+    return f"({_some([str(entry) for entry in value])})" if isinstance(value, tuple) else str(value)
+
+
+def _some(names: Sequence[str]) -> str:
+    rest = len(names) - _NAMED
+    return (", ".join(names[:_NAMED]) or "none") + (f" and {rest} more" if rest > 0 else "")
+
+
+def _quoted(text: str) -> str:
+    """Text of others, such as a column's name, made harmless to the page."""
+    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", " ".join(text.split()))

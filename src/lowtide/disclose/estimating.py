@@ -1,0 +1,88 @@
+"""The estimated leakage of a whole release: several kinds of models, stacked on rows that none of them has seen.
+
+No single family reads everything: networks miss what is a step, trees what is a slope. The stack is judged with weights
+that the judged rows had no part in; its gain counts only if it is clear.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lowtide.attack import ATTACKERS
+from lowtide.density.checkpoints import Checkpoints
+from lowtide.density.crossfit import (
+    Run,
+    Training,
+    held_out_curves,
+    honest_mixture,
+    is_clear,
+    stop_without_looking,
+    stratified_folds,
+)
+from lowtide.density.estimates import mean_with_interval, nothing_found
+from lowtide.density.finite import STRENGTHS, settings_for
+from lowtide.density.options import Options
+from lowtide.density.questions import Floats32, Ints, ask, losses
+from lowtide.density.scaling import RankScaling
+from lowtide.density.secrets import Classes
+from lowtide.density.threads import one_thread
+from lowtide.disclose.exposures import Whole
+from lowtide.interface import Estimate
+
+_ROWS = 10_000
+_BESIDE = ("logistic regression", "boosted trees")
+_LEAST_PER_FOLD = 5  # rows of a class that must be left to learn from
+
+
+def estimate(rows: Floats32, codes: Ints, classes: Classes, options: Options) -> Estimate:
+    """The information of whole rows about the secret, cross-fitted.
+
+    Args:
+        rows: (n, columns) as released.
+        codes: (n,) the class of each row.
+        classes: the values of the secret and their prior.
+        options: how networks are fitted.
+    """
+    rng = np.random.default_rng([options.seed, 6])
+    some = np.sort(rng.permutation(len(codes))[:_ROWS])
+    rows, codes = rows[some], codes[some]
+    varied = np.ascontiguousarray(rows[:, rows.std(axis=0) > 0])  # a column that is the same for all tells nothing
+    if varied.shape[1] == 0:
+        return nothing_found(np.zeros(len(codes)))
+    fold = stratified_folds(codes, max(2, min(options.folds, int(np.bincount(codes).min()))), rng)
+    log_prior = np.log(classes.prior).astype(np.float32)
+    with one_thread():
+        networks = _networks(varied, codes, log_prior, fold, options)
+        beside = [_out_of_fold(name, varied, codes, fold, log_prior, options.seed) for name in _BESIDE]
+    questions = ask(varied, codes, np.zeros(varied.shape[1], dtype=np.intp), log_prior, exposure=Whole(1), rng=rng)
+    mixed = honest_mixture(np.concatenate([networks, np.stack(beside)]), questions, fold)
+    gain = -losses(mixed, questions).astype(np.float64)
+    return mean_with_interval(gain) if is_clear(gain) else nothing_found(gain)
+
+
+def _networks(rows: Floats32, codes: Ints, log_prior: Floats32, fold: Ints, options: Options) -> Floats32:
+    """Out-of-fold scores (candidates, n, |S|) of networks of every sparsity, each fold stopped where the others say."""
+    one = np.zeros(rows.shape[1], dtype=np.intp)  # all columns are one feature: they are only seen together
+    settings = settings_for(len(rows), options)
+    z = RankScaling.of(rows)(rows)
+    data = Training(z, codes, one, log_prior, settings, Whole(1), options.seed)
+    questions = ask(z, codes, one, log_prior, exposure=Whole(1), rng=np.random.default_rng(options.seed))
+    nowhere = Checkpoints(None, "")
+    curves = held_out_curves(
+        questions, data, fold, STRENGTHS, lambda stage, trainer: Run(trainer, stage, nowhere, lambda _: None)
+    )
+    return stop_without_looking(curves, fold)[0]
+
+
+def _out_of_fold(
+    name: str, rows: Floats32, codes: Ints, fold: Ints, log_prior: Floats32, seed: int
+) -> NDArray[np.float32]:
+    """Scores (n, |S|) of an attacker, each fold answered by one that was trained on the others."""
+    scores = np.zeros((len(codes), len(log_prior)), dtype=np.float32)
+    for k in range(int(fold.max()) + 1):
+        rest = fold != k
+        if np.bincount(codes[rest], minlength=len(log_prior)).min() >= _LEAST_PER_FOLD:
+            attacker = ATTACKERS[name](seed + k).fit(rows[rest], codes[rest])
+            scores[~rest] = np.log(attacker.probabilities(rows[~rest])) - log_prior
+    return scores

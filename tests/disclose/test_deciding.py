@@ -1,0 +1,82 @@
+"""When fresh attackers agree with a budget, which rows they learn from, and when there are too few."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lowtide.attack import attack
+from lowtide.disclose import Budget
+from lowtide.disclose.deciding import Check, _attacked, refuse_few
+from lowtide.errors import LowtideError
+from lowtide.interface import Estimate
+
+RNG = np.random.default_rng(0)
+S = np.arange(600) % 2
+NOTHING = Estimate(0.0, 0.0, 0.01, 600)
+
+
+def attacked(x, s=S):
+    return attack(x, s, attackers=["logistic regression"], progress=False)
+
+
+@pytest.fixture(scope="module")
+def telling():
+    """Half of the rows tell their class."""
+    return attacked(np.where(RNG.random(600) < 0.5, S, 0.5)[:, None])
+
+
+@pytest.fixture(scope="module")
+def blind():
+    return attacked(RNG.normal(size=(600, 2)))
+
+
+class TestAgreement:
+    def test_needs_the_estimate_and_the_attacks(self, telling, blind):
+        assert Check(NOTHING, blind).agrees(Budget(0.02))
+        assert not Check(NOTHING, telling).agrees(Budget(0.02))
+        assert not Check(Estimate(0.05, 0.01, 0.09, 600), blind).agrees(Budget(0.02))
+
+    def test_a_large_budget_is_kept(self, telling):
+        assert telling.headline.information.value > 0.2
+        assert Check(Estimate(0.35, 0.3, 0.4, 600), telling).agrees(Budget(0.6))
+
+    def test_by_accuracy(self, telling, blind):
+        assert Check(NOTHING, blind).agrees(Budget.accuracy(0.55))
+        assert not Check(NOTHING, telling).agrees(Budget.accuracy(0.55))
+        assert Check(NOTHING, telling).agrees(Budget.accuracy(0.8))
+
+
+class TestRows:
+    def test_every_class_is_among_those_attacked(self):
+        codes = np.concatenate([np.zeros(25_000, np.intp), np.full(6, 1), np.full(5, 2)])
+        some = _attacked(codes, np.random.default_rng(1))
+        assert len(some) == len(np.unique(some)) == 20_000
+        assert np.bincount(codes[some])[1:].min() >= 5
+        assert attack(RNG.normal(size=(20_000, 1)), codes[some], attackers=["neighbours"], progress=False).retrained
+
+    @given(st.lists(st.integers(0, 3), min_size=1, max_size=50), st.integers(0, 99))
+    def test_few_rows_are_all_taken(self, codes, seed):
+        some = _attacked(np.array(codes), np.random.default_rng(seed))
+        assert sorted(some) == list(range(len(codes)))
+
+    @pytest.mark.parametrize(("ones", "zeros"), [(5, 15), (4, 15), (4, 16), (9, 10), (10, 10)])
+    def test_as_few_as_an_attack_takes(self, ones, zeros):
+        codes = np.repeat([0, 1], [zeros, ones])
+        rows = RNG.normal(size=(len(codes), 2)).astype(np.float32)
+
+        def refused(action):
+            try:
+                action()
+            except LowtideError:
+                return True
+            return False
+
+        assert refused(lambda: refuse_few(rows, codes)) == refused(lambda: attacked(rows, codes))
+
+    @settings(max_examples=20)
+    @given(st.integers(1, 19))
+    def test_too_few_are_named_by_their_number(self, n):
+        rows = np.zeros((n, 2), dtype=np.float32)
+        with pytest.raises(LowtideError, match=rf"{n} sample\(s\) and 2 feature\(s\)"):
+            refuse_few(rows, np.arange(n) % 2)
