@@ -101,7 +101,7 @@ def ours(rows: Rows, quick: bool) -> Iterator[Way]:
         raise TypeError("a plan was asked for")
     for hidden in (*(point.hidden for point in plan.policy_.curve), plan.policy_.hidden):
         yield "plan", f"{hidden.sum()} hidden", np.where(hidden, 0.0, rows.fresh), float((~hidden).mean())
-    for budget in (0.01, 0.1) if quick else (0.003, 0.01, 0.03, 0.1, 0.2):
+    for budget in (0.01, 0.1) if quick else (0.003, 0.01, 0.03, 0.08, 0.15, 0.2):
         policy = Obfuscator(tide(), "disclosed", budget=budget, progress=False).fit(rows.x, rows.s)
         kept = float((~policy.flags(rows.fresh)).mean())
         yield "disclosed", f"budget {budget:g} nat", policy.transform(rows.fresh), kept
