@@ -1,0 +1,143 @@
+"""A plan for the tables of one file layout: made once, then used to release any number of files.
+
+It is the hider, and what the hider does not know: the name of the secret's column, which never leaves the house, and
+the columns that name rows, which cannot be judged and are hidden unless they must be kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowtide.density.bundle import read_bundle, write_bundle
+from lowtide.density.exposure import Bools
+from lowtide.disclose.hider import Hider
+from lowtide.disclose.noise import KeyedNoise
+from lowtide.errors import LowtideError
+from lowtide.files import write_whole
+
+FORMAT = "lowtide-plan"
+VERSION = 1
+
+
+@dataclass(frozen=True, eq=False)
+class TablePlan:
+    """What to do with a table.
+
+    Attributes:
+        hider: what to hide in the columns that were judged.
+        secret: the name of the secret's column, dropped from every release.
+        identifiers: names of columns that name rows: blank in every release.
+        columns: the columns of the file it was made from, in order, with their types in words.
+        kept: identifiers that are released all the same, on the user's word.
+        utility: the column that the release should still tell, or `None`.
+    """
+
+    hider: Hider
+    secret: str
+    identifiers: tuple[str, ...]
+    columns: Mapping[str, str]
+    kept: tuple[str, ...] = ()
+    utility: str | None = None
+
+    def release(
+        self, table: pa.Table, *, noise: KeyedNoise | None = None, ids: str | None = None
+    ) -> tuple[pa.Table, Bools]:
+        """Release a table of the same columns; with the secret's column or without it.
+
+        Args:
+            table: as read from a file.
+            noise: where noise is drawn from, if any is.
+            ids: the column that identifies rows, needed where noise is drawn.
+
+        Returns:
+            The released table, and what was hidden of each row, (n, m).
+        """
+        self._check(table)
+        judged = [name for name in table.column_names if name in self.hider.mechanism.encoder.names]
+        rows = table.select(judged)
+        given = None if ids is None else np.asarray(table[ids].to_pylist())
+        hidden, flags = self.hider.transform(rows, noise=noise, ids=given)
+        for place, name in enumerate(table.column_names):
+            if name in self.identifiers:
+                blank = _blank(table[name])
+                hidden = hidden.add_column(min(place, hidden.num_columns), table.schema.field(name), blank)
+            elif name in self.kept:
+                hidden = hidden.add_column(min(place, hidden.num_columns), table.schema.field(name), table[name])
+        return hidden.select([name for name in table.column_names if name != self.secret]), flags
+
+    def _check(self, table: pa.Table) -> None:
+        expected = [name for name in self.columns if name != self.secret]
+        missing = [name for name in expected if name not in table.column_names]
+        extra = [name for name in table.column_names if name not in self.columns]
+        if missing or extra:
+            parts = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"has {', '.join(extra)} more"] * bool(extra)
+            raise LowtideError(
+                f"the plan was made for other columns: this table {' and '.join(parts)}; make a plan from this table"
+            )
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan: a single `.json` file where it needs no weights, else a folder with the bundle."""
+        target = Path(path)
+        config, tensors = self.hider.parts()
+        config = {
+            "secret": self.secret,
+            "identifiers": list(self.identifiers),
+            "kept": list(self.kept),
+            "columns": dict(self.columns),
+            "utility": self.utility,
+            **config,
+        }
+        if target.suffix != ".json":
+            write_bundle(target, config, tensors, form=FORMAT, beside=self.hider.card.files())
+        elif tensors:
+            raise LowtideError(
+                f"the policy {self.hider.policy.name!r} needs its network, which no JSON file holds; name a folder "
+                f"instead, such as {target.with_suffix('.lowtide').name}"
+            )
+        else:
+            head = {"format": FORMAT, "version": VERSION}
+            write_whole(target, json.dumps({**head, **config}, indent=2, allow_nan=False) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> TablePlan:
+        """Read a plan back, from a file or a folder."""
+        source = Path(path)
+        config, tensors = (read_bundle(source, form=FORMAT)) if source.is_dir() else (_read_json(source), {})
+        hider = Hider.from_parts(config, tensors, source)
+        try:
+            names = (tuple(config[key]) for key in ("identifiers", "kept"))
+            identifiers, kept = names
+            return cls(hider, config["secret"], identifiers, dict(config["columns"]), kept, config["utility"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise LowtideError(
+                f"{path} lacks or garbles a part of a plan; make it again with `lowtide plan`"
+            ) from error
+
+
+def _blank(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same column with nothing in it: the text `hidden`, or missing values."""
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        return pc.if_else(pa.scalar(True), pa.scalar("hidden", column.type), column)
+    return pa.chunked_array([pa.nulls(len(column), column.type)])
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise LowtideError(f"cannot read the plan {path}: {error.strerror}; make one with `lowtide plan`") from error
+    except ValueError as error:
+        raise LowtideError(f"{path} is no JSON: truncated or altered; make it again with `lowtide plan`") from error
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        raise LowtideError(f"{path} is no plan: its format is not {FORMAT!r}; make one with `lowtide plan`")
+    if config.get("version") != VERSION:
+        raise LowtideError(f"{path} has another version of the plan format than {VERSION}; make it again")
+    return config
