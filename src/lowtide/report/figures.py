@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import io
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lowtide.errors import LowtideError
+from lowtide.files import write_whole
+from lowtide.interface import Estimate
+from lowtide.report.views import ROLES, Duel, Role, Tradeoff, percent, plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from lowtide.density.scan import FeatureLeak
 
 # Okabe and Ito's colours, told apart by everybody; every series also has a marker and a line style of its own.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_ROLE_STYLES: dict[Role, tuple[str, str]] = {
+    "clean": (_COLOURS[0], "o"),
+    "fixed": (_COLOURS[2], "^"),
+    "retrained": (_COLOURS[1], "D"),
+}
+_KINDS = ("png", "svg", "pdf")
 
 
 @dataclass(frozen=True)
@@ -44,12 +58,7 @@ def plot_frontiers(
         vertical: label of the axis of what is told.
         title: of the whole figure.
     """
-    # Matplotlib takes a second to import, and who asks for no figure should not wait for it.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    figure = Figure(figsize=(4.2 * len(panels), 4.4), layout="constrained", dpi=150)
-    FigureCanvasAgg(figure)
+    figure = _figure(4.2 * len(panels), 4.4)
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axis, (label, curves) in zip(axes, panels.items(), strict=True):
@@ -57,16 +66,164 @@ def plot_frontiers(
             _draw(axis, name, series, names.index(name))
         axis.set_title(label, fontsize=10)
         axis.set_xlabel(horizontal)
-        axis.grid(visible=True, alpha=0.25)
-        axis.spines[["top", "right"]].set_visible(False)
+        _tidy(axis)
     axes[0].set_ylabel(vertical)
     figure.suptitle(title)
     handles = {text: handle for axis in axes for handle, text in zip(*axis.get_legend_handles_labels(), strict=True)}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, len(names)), frameon=False)
-    try:
-        figure.savefig(path)
-    except OSError as error:
-        raise LowtideError(f"cannot write {path}: {error.strerror}; choose a folder that exists") from error
+    _save(figure, path)
+
+
+def plot_leaks(leaks: Sequence[FeatureLeak], path: Path, *, title: str) -> None:
+    """Draw what each feature tells, in bits with intervals: its order-free share, and what it adds in order.
+
+    Args:
+        leaks: the features, from top to bottom.
+        path: the PNG, SVG or PDF to write.
+        title: of the figure.
+    """
+    figure = _figure(7.0, 1.8 + 0.42 * len(leaks))
+    axis = figure.subplots()
+    both: tuple[tuple[str, list[Estimate], float, dict[str, Any]], ...] = (
+        ("order-free share", [leak.order_free.bits for leak in leaks], -0.2, {"color": _COLOURS[0]}),
+        (
+            "added to the columns before it",
+            [leak.in_order.bits for leak in leaks],
+            0.2,
+            {"facecolor": "white", "edgecolor": _COLOURS[1], "hatch": "////"},
+        ),
+    )
+    for label, told, shift, look in both:
+        places = [place + shift for place in range(len(leaks))]
+        values = [estimate.value for estimate in told]
+        axis.barh(places, values, height=0.36, label=label, zorder=2, **look)
+        axis.errorbar(values, places, xerr=_whiskers(told), fmt="none", ecolor="black", elinewidth=1, capsize=2)
+    axis.set_yticks(range(len(leaks)), [plain(leak.name, 40) for leak in leaks], parse_math=False)
+    axis.invert_yaxis()
+    axis.axvline(0.0, color="black", linewidth=0.8)
+    axis.set_xlabel("bits, with intervals")
+    _finish(figure, axis, path, title)
+
+
+def plot_tradeoff(curve: Tradeoff, path: Path, *, title: str) -> None:
+    """Draw what is told against what is kept, with intervals, the budget and the choice.
+
+    Args:
+        curve: the trade-off.
+        path: the PNG, SVG or PDF to write.
+        title: of the figure.
+    """
+    figure = _figure(7.0, 4.6)
+    axis = figure.subplots()
+    scale = 1.0 if curve.unit == "bits" else 100.0
+    kept = [100 * spot.kept for spot in curve.spots]
+    low, mid, high = (
+        [scale * end for end in ends]
+        for ends in zip(*((s.told.low, s.told.value, s.told.high) for s in curve.spots), strict=True)
+    )
+    axis.fill_between(kept, low, high, color=_COLOURS[5], alpha=0.25, linewidth=0, label="its interval")
+    axis.plot(kept, mid, color=_COLOURS[0], marker=_MARKERS[0], markersize=5, linewidth=2.2, label="estimate")
+    if curve.limit is not None:
+        axis.axhline(scale * curve.limit, color=_COLOURS[1], linestyle="--", label="budget")
+    if curve.chosen is not None:
+        told = curve.chosen.told
+        error = [[scale * (told.value - told.low)], [scale * (told.high - told.value)]]
+        axis.errorbar(
+            [100 * curve.chosen.kept],
+            [scale * told.value],
+            yerr=error,
+            fmt="D",
+            color="black",
+            markersize=8,
+            capsize=3,
+            label="chosen, as checked afresh",
+            zorder=4,
+        )
+    axis.set_xlabel("kept, in percent")
+    axis.set_ylabel("told, in bits" if curve.unit == "bits" else "right guesses, in percent")
+    _finish(figure, axis, path, title)
+
+
+def plot_attacks(found: Sequence[Duel], guess: Estimate | None, path: Path, *, title: str) -> None:
+    """Draw how often each attacker is right, with intervals: before, after without and after with retraining.
+
+    Args:
+        found: the attackers, from top to bottom.
+        guess: how often a blind guess is right.
+        path: the PNG, SVG or PDF to write.
+        title: of the figure.
+    """
+    figure = _figure(7.0, 1.9 + 0.6 * len(found))
+    axis = figure.subplots()
+    for shift, (role, label) in zip((-0.22, 0.0, 0.22), ROLES.items(), strict=True):
+        met = [(place + shift, duel.accuracy[role]) for place, duel in enumerate(found) if role in duel.accuracy]
+        if met:
+            colour, marker = _ROLE_STYLES[role]
+            told = [Estimate(100 * e.value, 100 * e.low, 100 * e.high, e.n) for _, e in met]
+            axis.errorbar(
+                [estimate.value for estimate in told],
+                [place for place, _ in met],
+                xerr=_whiskers(told),
+                fmt=marker,
+                color=colour,
+                markersize=6,
+                capsize=2,
+                label=label,
+            )
+    if guess is not None:
+        label = f"blind guess, {percent(guess.value)}"
+        axis.axvline(100 * guess.value, color="black", linestyle=":", linewidth=1.2, label=label)
+    axis.set_yticks(range(len(found)), [plain(duel.attacker, 40) for duel in found], parse_math=False)
+    axis.invert_yaxis()
+    axis.set_xlabel("right guesses, in percent")
+    _finish(figure, axis, path, title)
+
+
+def _figure(width: float, height: float) -> Figure:
+    # Matplotlib takes a second to import, and who asks for no figure should not wait for it.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(width, height), layout="constrained", dpi=150)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _tidy(axis: Axes) -> None:
+    axis.grid(visible=True, alpha=0.25)
+    axis.set_axisbelow(True)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def _finish(figure: Figure, axis: Axes, path: Path, title: str) -> None:
+    """Give a figure of one panel its title and key, and write it."""
+    _tidy(axis)
+    figure.suptitle(plain(title, 80), fontsize=11, parse_math=False)
+    handles, labels = axis.get_legend_handles_labels()
+    narrow = max(map(len, labels)) > 36
+    figure.legend(handles, labels, loc="outside lower center", ncols=1 if narrow else 4, frameon=False, fontsize=9)
+    _save(figure, path)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """Write a figure whole or not at all, the same bytes every time."""
+    import matplotlib as mpl  # noqa: PLC0415
+
+    kind = path.suffix.lower().removeprefix(".")
+    if kind not in _KINDS:
+        raise LowtideError(f"a figure's name must end in .png, .svg or .pdf, got {path.name!r}")
+    undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
+    content = io.BytesIO()
+    with warnings.catch_warnings(), mpl.rc_context({"svg.hashsalt": "lowtide"}):
+        # Names may be in letters the font lacks: a box is drawn for them, the page has the name.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        figure.savefig(content, format=kind, metadata=undated)
+    write_whole(path, content.getvalue())
+
+
+def _whiskers(told: Sequence[Estimate]) -> list[list[float]]:
+    """Distances from the values to both ends."""
+    return [[max(0.0, e.value - e.low) for e in told], [max(0.0, e.high - e.value) for e in told]]
 
 
 def _draw(axis: Axes, name: str, series: Series, number: int) -> None:

@@ -1,0 +1,86 @@
+"""The release card as facts and lists, for the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lowtide.report.views import interval, percent, percents, plain
+from lowtide.report.words import listed
+
+if TYPE_CHECKING:
+    from lowtide.disclose.card import ReleaseCard
+
+_NAMED = 24  # features listed by name; the card's JSON has them all
+_DONE = {
+    "plan": "The same features are hidden for everybody.",
+    "disclosed": "Feature by feature, a value is hidden where it would tell too much beyond what was disclosed before.",
+    "paper": "Feature by feature, a value is hidden where it would tell too much beyond the raw values before it.",
+}
+
+
+@dataclass(frozen=True)
+class CardView:
+    """A card to be shown.
+
+    Attributes:
+        facts: (what, its words) of what was done.
+        holds: what holds and what does not.
+        open: what is not promised.
+        footer: when it was written, with which software, and the hash of the data.
+    """
+
+    facts: tuple[tuple[str, str], ...]
+    holds: tuple[str, ...]
+    open: tuple[str, ...]
+    footer: str
+
+
+def view_card(card: ReleaseCard) -> CardView:
+    """Put a card into words; names of features are cut after a few."""
+    everybody = [feature.name for feature in card.features if feature.hidden == 1]
+    partly = sorted((f for f in card.features if 0 < f.hidden < 1), key=lambda feature: -feature.hidden)
+    total = len(card.features)
+    facts = [
+        ("Policy", f"{card.policy}. {_DONE[card.policy]}"),
+        ("Mechanism", plain(card.mechanism)),
+        ("Rows", f"{card.rows:,}"),
+        ("Values of the secret", str(card.classes)),
+        ("Values changed", percent(card.changed)),
+        ("Hidden for everybody", f"{len(everybody)} of {total}: {listed(everybody, _NAMED)}"),
+    ]
+    if card.leakage is not None:
+        facts.append(("Estimated leakage", f"{interval(card.leakage)} nats, {interval(card.leakage.bits)} bits"))
+    if card.strongest is not None:
+        attack, right = plain(card.strongest.attacker), percents(card.strongest.accuracy)
+        facts.append(
+            ("Strongest attack, at release", f"{attack}: {right} right, {interval(card.strongest.information)} nats")
+        )
+    if partly:
+        names = [f"{plain(feature.name, 60)} ({percent(feature.hidden)})" for feature in partly]
+        facts.append(("Hidden in some rows", f"{len(partly)} of {total}: {listed(names, _NAMED)}"))
+    given = {name: value for name, value in card.parameters.items() if value is not None and value not in ("", ())}
+    if given:
+        facts.append(("Options", "; ".join(f"{plain(name)} = {_shown(value)}" for name, value in given.items())))
+    software = ", ".join(f"{plain(name)} {plain(version)}" for name, version in card.versions.items())
+    digest = f" SHA-256 of the released data: {card.data_sha256}." if card.data_sha256 else ""
+    return CardView(
+        tuple(facts), card.certificate.statements, _open(card), f"Written {card.created} with {software}.{digest}"
+    )
+
+
+def _open(card: ReleaseCard) -> tuple[str, ...]:
+    raw = [feature.name for feature in card.features if feature.hidden == 0]
+    said = [
+        "All of this is about one row: whoever stands in several is less protected.",
+        "The estimate and the attacks speak for the data they were computed on; a better attacker may exist.",
+    ]
+    if card.policy != "plan":
+        return ("Any worst case: what the release tells is known from the estimate and the attacks only.", *said)
+    if raw:
+        said.insert(0, f"Anything about what is released as it is ({len(raw)} features): {listed(raw, _NAMED)}.")
+    return tuple(said)
+
+
+def _shown(value: Any) -> str:
+    return listed([str(entry) for entry in value], _NAMED) if isinstance(value, tuple) else plain(str(value))

@@ -1,0 +1,242 @@
+"""Charts of the report as inline SVG: what leaks, the trade-off, attacks before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from lowtide.interface import Estimate
+from lowtide.report.svg import SHAPES, Across, Down, anchor, chart, fitted, grid, symbol, whisker
+from lowtide.report.views import ROLES, Duel, Role, Spot, Tradeoff, interval, number, percent, plain, ticks
+
+if TYPE_CHECKING:
+    from lowtide.density.scan import FeatureLeak
+
+_POINTS = 150  # of a curve that are drawn; more cannot be told apart
+_ROW = 48
+_ROLE_SHAPES: dict[Role, str] = {"clean": "circle", "fixed": "triangle", "retrained": "diamond"}
+_HATCH = Markup(
+    '<defs><pattern id="hatch" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    '<rect class="hatch-back" width="5" height="5"/><line class="hatch-line" x1="1" y1="0" x2="1" y2="5"/>'
+    "</pattern></defs>"
+)
+_SWATCHES = {
+    "free": '<rect class="bar free" x="0" y="4" width="26" height="9"/>',
+    "order": '<rect class="bar order" x="0" y="4" width="26" height="9"/>',
+    "curve": '<line class="curve" x1="0" x2="26" y1="8" y2="8"/><circle class="spot" cx="13" cy="8" r="4"/>',
+    "band": '<rect class="band" x="0" y="2" width="26" height="12"/>',
+    "budget": '<line class="budget" x1="0" x2="26" y1="8" y2="8"/>',
+    "whisker": '<path class="whisker" d="M2 8H24M2 4V12M24 4V12"/>',
+    **{
+        name: f'<path class="{name}" transform="translate(13 8)" d="{SHAPES[shape]}"/>'
+        for name, shape in (("chosen", "diamond"), *_ROLE_SHAPES.items())
+    },
+}
+
+
+def draw_leaks(leaks: Sequence[FeatureLeak]) -> Markup:
+    """Bars of what each feature tells, in bits with intervals: its order-free share; below it, what it adds in order.
+
+    Args:
+        leaks: the features, from top to bottom; at least one.
+    """
+    told = [estimate.bits for leak in leaks for estimate in (leak.order_free, leak.in_order)]
+    axis = Across(min(0.0, *(e.low for e in told)), max(1e-3, *(e.high for e in told)))
+    height, zero = _ROW * len(leaks), axis.pc(0.0)
+    parts = [
+        _HATCH,
+        grid(axis, height, label=lambda tick: f"{tick:g}", unit="bits"),
+        Markup('<line class="axis" x1="{0}" x2="{0}" y1="0" y2="{1}"/>').format(zero, height + 2),
+    ]
+    parts += [_leak(axis, leak, _ROW * place) for place, leak in enumerate(leaks)]
+    best = f"{plain(leaks[0].name)}, has {interval(leaks[0].order_free.bits, 3)} bits"
+    title = "What each feature tells about the secret, in bits"
+    return chart("leaks", title, f"{len(leaks)} features, ranked. The first, {best}.", height=height + 40, parts=parts)
+
+
+def draw_tradeoff(curve: Tradeoff) -> Markup:
+    """The trade-off: what is told against the share kept, with intervals, the budget and the choice."""
+    spots, across, down = _thinned(curve.spots), Across(0.0, 1.0, 3.0, 97.0), _down(curve)
+    levels = [(down.at(level), _level(level, curve.unit)) for level in ticks(down.low, down.high)]
+    parts = [Markup('<line class="grid" x1="0" x2="100%" y1="{0}" y2="{0}"/>').format(y) for y, _ in levels]
+    parts += [_band(spots, across, down), *_curve(spots, across, down, curve.unit)]
+    parts += [Markup('<text class="tick" x="0" y="{}">{}</text>').format(y - 4, label) for y, label in levels]
+    parts += [_share_axis(across, down.bottom)]
+    if curve.limit is not None:
+        parts.append(
+            Markup(
+                '<line class="budget" x1="0" x2="100%" y1="{0}" y2="{0}"/>'
+                '<text class="budget-label" x="14%" y="{1}">budget {2}</text>'
+            ).format(down.at(curve.limit), down.at(curve.limit) - 5, _told(curve.limit, curve.unit))
+        )
+    title = "Bits told about the secret" if curve.unit == "bits" else "How often an attacker is right"
+    description = f"{len(curve.spots)} choices. Least hidden: {_place(curve.spots[-1], curve.unit)}."
+    if curve.chosen is not None:
+        parts.append(_choice(curve.chosen, curve.unit, across, down))
+        description += f" Chosen: {_place(curve.chosen, curve.unit)}."
+    height = down.bottom + 42
+    return chart("tradeoff", f"{title}, against the share kept", description, height=height, parts=parts)
+
+
+def draw_attacks(found: Sequence[Duel], guess: Estimate | None) -> Markup:
+    """Dots of how often each attacker is right, with intervals: before, after without and after with retraining.
+
+    Args:
+        found: the attackers, from top to bottom; at least one.
+        guess: how often a blind guess is right.
+    """
+    shares = [accuracy for duel in found for accuracy in duel.accuracy.values()]
+    blind = [guess.value] if guess is not None else []
+    low, high = min([e.low for e in shares] + blind), max([e.high for e in shares] + blind)
+    axis = Across(low - 0.01, high + 0.01, 1.5, 84.0)  # at the right there are numbers
+    parts, top = [], 26
+    for duel in found:
+        parts.append(Markup('<text class="name" x="0" y="{}">{}</text>').format(top + 14, fitted(duel.attacker)))
+        parts += [_dot(axis, told, top + 30 + 18 * k, role) for k, (role, told) in enumerate(duel.accuracy.items())]
+        top += 32 + 18 * len(duel.accuracy)
+    back = [grid(axis, top, label=lambda tick: f"{100 * tick:.3g} %", unit="right guesses", start=20)]
+    back += [] if guess is None else [_blind(axis, guess, top)]
+    description = "; ".join(
+        f"{plain(duel.attacker)}: " + ", ".join(f"{role} {percent(e.value)}" for role, e in duel.accuracy.items())
+        for duel in found
+    )
+    title = "How often each attacker is right"
+    return chart("attacks", title, description, height=top + 40, parts=[*back, *parts])
+
+
+def key(series: Sequence[tuple[str, str]]) -> Markup:
+    """The key of a chart: a list of (class, label), where the class is one of the series drawn here."""
+    swatch = Markup('<svg class="swatch" width="26" height="16" aria-hidden="true">{}</svg>')
+    items = [
+        Markup("<li>{}<span>{}</span></li>").format(swatch.format(Markup(_SWATCHES[name])), label)  # noqa: S704 - ours
+        for name, label in series
+    ]
+    return Markup('<ul class="key">{}</ul>').format(Markup("").join(items))
+
+
+def attack_key(found: Sequence[Duel]) -> Markup:
+    """The key of `draw_attacks`: the roles that occur."""
+    return key([(role, label) for role, label in ROLES.items() if any(role in duel.accuracy for duel in found)])
+
+
+def _leak(axis: Across, leak: FeatureLeak, top: float) -> Markup:
+    free, order = leak.order_free.bits, leak.in_order.bits
+    words = f"{plain(leak.name)}: order-free {interval(free, 3)} bits, in order {interval(order, 3)} bits"
+    return Markup(
+        '<g><title>{0}</title><text class="name" x="0" y="{1}">{2}</text>'
+        '<text class="value" x="100%" y="{1}" text-anchor="end">{3}</text>{4}{5}</g>'
+    ).format(
+        words,
+        top + 14,
+        fitted(leak.name),
+        number(free.value, 3),
+        _bar(axis, free, top + 20, "free"),
+        _bar(axis, order, top + 32, "order"),
+    )
+
+
+def _bar(axis: Across, told: Estimate, top: float, kind: str) -> Markup:
+    start, end = sorted((axis.at(0.0), axis.at(told.value)))
+    bar = Markup('<rect class="bar {}" x="{:.2f}%" y="{}" width="{:.2f}%" height="9"/>')
+    return bar.format(kind, start, top, end - start) + whisker(axis, told, top + 4.5)
+
+
+def _down(curve: Tradeoff) -> Down:
+    """A vertical axis that holds all intervals and the budget, and 0 where bits are counted."""
+    places = [*curve.spots, *filter(None, [curve.chosen])]
+    ends = [end for spot in places for end in (spot.told.low, spot.told.high)]
+    ends += [0.0] if curve.unit == "bits" else []
+    ends += [] if curve.limit is None else [curve.limit]
+    return Down(min(ends), max(*ends, min(ends) + 1e-3), 26, 290)
+
+
+def _curve(spots: Sequence[Spot], across: Across, down: Down, unit: str) -> list[Markup]:
+    lines = [
+        Markup('<line class="curve" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(
+            across.pc(a.kept), down.at(a.told.value), across.pc(b.kept), down.at(b.told.value)
+        )
+        for a, b in pairwise(spots)
+    ]
+    radius = 4 if len(spots) < 60 else 2
+    return lines + [
+        Markup('<circle class="spot" cx="{}" cy="{}" r="{}"><title>{}</title></circle>').format(
+            across.pc(spot.kept), down.at(spot.told.value), radius, _place(spot, unit)
+        )
+        for spot in spots
+    ]
+
+
+def _band(spots: Sequence[Spot], across: Across, down: Down) -> Markup:
+    """The intervals as an area: in a nested drawing that is stretched, since a polygon knows no percentages."""
+    edge = [(spot.kept, spot.told.high) for spot in spots] + [(spot.kept, spot.told.low) for spot in reversed(spots)]
+    points = " ".join(f"{across.at(kept):.2f},{down.at(told)}" for kept, told in edge)
+    return Markup(
+        '<svg width="100%" height="{0}" viewBox="0 0 100 {0}" preserveAspectRatio="none" overflow="visible">'
+        '<polygon class="band" points="{1}"/></svg>'
+    ).format(down.bottom, points)
+
+
+def _share_axis(across: Across, bottom: float) -> Markup:
+    marks = [
+        Markup('<text class="tick" x="{}" y="{}" text-anchor="{}">{:.0f} %</text>').format(
+            across.pc(share), bottom + 17, anchor(across.at(share)), 100 * share
+        )
+        for share in (0.0, 0.25, 0.5, 0.75, 1.0)
+    ]
+    name = Markup('<text class="tick" x="50%" y="{}" text-anchor="middle">kept</text>').format(bottom + 34)
+    return Markup("").join([*marks, name])
+
+
+def _choice(spot: Spot, unit: str, across: Across, down: Down) -> Markup:
+    place, at, told = across.pc(spot.kept), down.at(spot.told.value), spot.told
+    side = "start" if spot.kept < 0.34 else "end" if spot.kept > 0.66 else "middle"  # fits a phone everywhere
+    return Markup(
+        '<line class="chosen-line" x1="{0}" x2="{0}" y1="20" y2="{1}"/>'
+        '<line class="chosen-line" x1="{0}" x2="{0}" y1="{2}" y2="{3}"/>{4}'
+        '<text class="chosen-label" x="{0}" y="13" text-anchor="{5}">chosen: {6}</text>'
+    ).format(
+        place,
+        at,
+        down.at(told.high),
+        down.at(told.low),
+        symbol("diamond", place, at, kind="chosen", title="chosen"),
+        side,
+        _place(spot, unit),
+    )
+
+
+def _dot(axis: Across, told: Estimate, y: float, role: Role) -> Markup:
+    title = f"{ROLES[role]}: {percent(told.value)}"
+    dot = symbol(_ROLE_SHAPES[role], axis.pc(told.value), y, kind=role, title=title)
+    share = Markup('<text class="value" x="100%" y="{}" text-anchor="end">{}</text>').format(y + 4, percent(told.value))
+    return whisker(axis, told, y, kind=f"whisker {role}-line") + dot + share
+
+
+def _blind(axis: Across, guess: Estimate, height: float) -> Markup:
+    side = "start" if axis.at(guess.value) < 50 else "end"
+    return Markup(
+        '<line class="guess" x1="{0}" x2="{0}" y1="18" y2="{1}"/>'
+        '<text class="guess-label" x="{0}" y="12" text-anchor="{2}">blind guess {3}</text>'
+    ).format(axis.pc(guess.value), height, side, percent(guess.value))
+
+
+def _thinned(spots: Sequence[Spot]) -> list[Spot]:
+    """Evenly many of a long curve, with both ends."""
+    if len(spots) <= _POINTS:
+        return list(spots)
+    return [spots[round(k * (len(spots) - 1) / (_POINTS - 1))] for k in range(_POINTS)]
+
+
+def _level(told: float, unit: str) -> str:
+    return f"{told:.10g}" if unit == "bits" else f"{100 * told:.3g} %"
+
+
+def _told(told: float, unit: str) -> str:
+    return f"{number(told, 3)} bits" if unit == "bits" else percent(told)
+
+
+def _place(spot: Spot, unit: str) -> str:
+    return f"{percent(spot.kept)} kept, {_told(spot.told.value, unit)}"

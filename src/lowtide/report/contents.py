@@ -1,0 +1,152 @@
+"""What a report is made of, and who may read each part of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lowtide.errors import LowtideError
+from lowtide.interface import Attack, Estimate
+
+if TYPE_CHECKING:  # a report reads their attributes; it makes none of them
+    from lowtide.audit.judge import AuditReport
+    from lowtide.density.scan import Scan
+    from lowtide.disclose.card import ReleaseCard
+    from lowtide.disclose.planning import Point
+
+FEWEST = 20  # rows that an average must rest on before it leaves the house; statistical offices ask for 10 or so
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What is known about a table and its release; every part but the first two may be missing.
+
+    Attributes:
+        title: of the page, such as "survey.csv: what it tells about vote".
+        secret: what the secret is called: the name of its column, never one of its values.
+        scan: what the table tells before anything is hidden.
+        curve: the trade-off that planning found.
+        features: the m names that the masks are about.
+        chosen: (m,) what the chosen plan hides.
+        budget: what the release may tell, as it was given or as `str(Budget)` says it.
+        audit: what fresh attackers make of the release.
+        card: the release card.
+    """
+
+    title: str
+    secret: str
+    scan: Scan | None = None
+    curve: tuple[Point, ...] = ()
+    features: tuple[str, ...] = ()
+    chosen: NDArray[np.bool_] | None = None
+    budget: str = ""
+    audit: AuditReport | None = None
+    card: ReleaseCard | None = None
+
+    def __post_init__(self) -> None:
+        for name, text in (("title", self.title), ("secret", self.secret)):
+            if not isinstance(text, str) or not text.strip():
+                raise LowtideError(f"{name} must be a text that is not empty")
+        masks = [point.hidden for point in self.curve] + ([] if self.chosen is None else [np.asarray(self.chosen)])
+        if any(mask.dtype != np.bool_ or mask.shape != (len(self.features),) for mask in masks):
+            raise LowtideError(
+                f"features names {len(self.features)} features; curve and chosen must be booleans, one per name"
+            )
+
+    @property
+    def attacks(self) -> tuple[Attack, ...]:
+        """Everything attackers achieved: in the audit, or else on the card."""
+        if self.audit is None:
+            return () if self.card is None else self.card.attacks
+        found = self.audit.attacks
+        return (*found.retrained, *found.fixed, *found.clean, found.guess)
+
+    @property
+    def guess(self) -> Estimate | None:
+        """How often a blind guess is right."""
+        return next((attack.accuracy for attack in self.attacks if attack.trained_on == "nothing"), None)
+
+    @property
+    def strongest(self) -> Attack | None:
+        """The strongest attacker that was trained on the release."""
+        if self.audit is not None:
+            return self.audit.attacks.headline
+        return None if self.card is None else self.card.strongest
+
+    @property
+    def leakage(self) -> Estimate | None:
+        """The estimated leakage of the release, or else of the plan, in nats."""
+        if self.card is not None and self.card.leakage is not None:
+            return self.card.leakage
+        if self.audit is not None and self.audit.estimate is not None:
+            return self.audit.estimate
+        if self.chosen is None:
+            return None
+        chosen = (point for point in self.curve if np.array_equal(point.hidden, np.asarray(self.chosen)))
+        return next((point.reading.leakage for point in chosen), None)
+
+    @property
+    def hidden(self) -> list[str]:
+        """The names of what the chosen plan hides."""
+        mask = np.zeros(len(self.features), dtype=bool) if self.chosen is None else np.asarray(self.chosen)
+        return [name for name, hidden in zip(self.features, mask, strict=True) if hidden]
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Whether a section may be published, and why."""
+
+    safe: bool
+    why: str
+
+
+def marks(report: Report) -> dict[str, Mark]:
+    """A mark for every section that has data.
+
+    Everything in a report is an average or a name of a column. An average over few rows tells about those rows, so
+    below `FEWEST` rows a section stays inside.
+    """
+    found: dict[str, Mark] = {}
+    if report.scan is not None:
+        why = "Names which columns go with the secret, as averages over {n} held-out rows; no row, no value, no label."
+        found["leaks"] = _resting(report.scan.information.n, why)
+    if report.curve:
+        why = "Averages over {n} held-out rows, and the names of the hidden features; no row, no value."
+        found["tradeoff"] = _resting(min(point.reading.leakage.n for point in report.curve), why)
+    if report.attacks:
+        why = "Success rates over {n} test rows; which row an attacker got right is not in here."
+        found["attacks"] = _resting(min(attack.accuracy.n for attack in report.attacks), why)
+    if report.audit is not None and (report.audit.change or report.audit.change_missing or report.audit.utility):
+        found["change"] = _resting(
+            _judged(report.audit), "Shares and averages by column over {n} rows; no cell is shown."
+        )
+    if report.card is not None:
+        rests = [report.card.rows, *(attack.accuracy.n for attack in report.card.attacks)]
+        rests += [] if report.card.leakage is None else [report.card.leakage.n]
+        why = "Made to travel with the release: no value, no label, neither key nor seed."
+        found["card"] = _resting(min(rests), why)
+    found["headline"] = _headline(report)
+    found["reading"] = Mark(True, "Explanations only.")
+    return found
+
+
+def _headline(report: Report) -> Mark:
+    told = report.leakage or (None if report.scan is None else report.scan.information)
+    rows = [] if told is None else [told.n]
+    rows += [] if report.strongest is None else [report.strongest.accuracy.n]
+    return _resting(min(rows, default=FEWEST), "Figures for all rows together; nothing about a single one.")
+
+
+def _resting(rows: int, why: str) -> Mark:
+    if rows >= FEWEST:
+        return Mark(True, why.format(n=f"{rows:,}"))
+    return Mark(False, f"Rests on {rows} rows, fewer than {FEWEST}: averages over so few tell about single rows.")
+
+
+def _judged(audit: AuditReport) -> int:
+    rows = [] if audit.change is None else [audit.change.rows]
+    rows += [] if audit.utility is None else [audit.utility.best.score.n]
+    return min(rows, default=audit.attacks.headline.accuracy.n)

@@ -1,0 +1,215 @@
+"""A report in words: the verdict, the three numbers, and a sentence or two for every section."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lowtide.audit.verdict import percentages
+from lowtide.disclose.certificate import TwoSided, rounded_up
+from lowtide.interface import NATS_PER_BIT, Estimate
+from lowtide.report.contents import Report
+from lowtide.report.views import interval, number, percent, plain
+
+if TYPE_CHECKING:
+    from lowtide.attack import LowerBound
+    from lowtide.audit.judge import AuditReport
+    from lowtide.density.scan import FeatureLeak, Scan
+
+_MOST_OF = 0.9  # of the information: how much the features that are named together carry
+_CAUTION = "The estimate lies below what an attacker demonstrably gets: do not trust it, rely on the attack."
+_ALWAYS = "An attack is a lower bound: a better attacker may learn more."
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One of the three numbers: what it is, its value, the small print, and what it means in a sentence."""
+
+    label: str
+    value: str
+    details: tuple[str, ...]
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The verdict: the main sentence, what to beware of, and what else to know."""
+
+    sentence: str
+    cautions: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def headline(report: Report) -> Headline:
+    """The verdict in words, from the best there is: the audit, the card, the plan or the scan."""
+    if report.audit is not None:
+        verdict = report.audit.verdict
+        failed = verdict.gate if verdict.passed is False else None
+        noted = (verdict.gate if failed is None else None, verdict.lower_bound_note)
+        cautions = (failed, verdict.distrust, verdict.control)
+        return Headline(verdict.sentence, _there(cautions), _there(noted))
+    secret, card = plain(report.secret), report.card
+    if card is not None and card.strongest is not None:
+        blind = report.guess.value if report.guess else card.largest_class
+        here, without = percentages(card.strongest.accuracy.value, blind)
+        sentence = f"An attacker guesses {secret} right {here} of the time; guessing blindly gives {without}."
+        return Headline(sentence, () if card.trusted else (_CAUTION,), (_ALWAYS,))
+    if report.leakage is not None:
+        return Headline(_tells("The release", report.leakage, None, secret), (), ("No attacker has tried it yet.",))
+    if report.scan is not None:
+        words = _tells("A row of this table", report.scan.information, report.scan.entropy, secret)
+        return Headline(words, (), ("This is the data as it is: nothing has been hidden.",))
+    if report.curve:
+        raw = max(report.curve, key=lambda point: point.kept).reading.leakage
+        return Headline(
+            _tells("The table as it is", raw, None, secret), (), ("This is a plan: nothing is released yet.",)
+        )
+    return Headline(f"Nothing has been measured yet about what tells {secret}.", (), ())
+
+
+def three_numbers(report: Report) -> tuple[Figure, Figure, Figure]:
+    """The worst-case bound, the estimated leakage and the strongest retrained attack."""
+    return _bound(report), _estimate(report), _attack(report)
+
+
+def leaks_in_words(scan: Scan, secret: str) -> list[str]:
+    """How much whole rows tell, and how few features carry most of it."""
+    said = [_tells("A whole row", scan.information, scan.entropy, secret)]
+    ranked = scan.ranked()
+    shares = np.maximum([leak.order_free.value for leak in ranked], 0.0)
+    if scan.information.low > 0 and shares.sum() > 0:
+        need = int(np.searchsorted(np.cumsum(shares), _MOST_OF * shares.sum())) + 1
+        names = listed([leak.name for leak in ranked[:need]], 6)
+        what = "feature carries" if need == 1 else "features carry"
+        said.append(f"{need} of {len(ranked)} {what} nine tenths of it: {names}.")
+    return said
+
+
+def rest_in_words(rest: Sequence[FeatureLeak]) -> str:
+    """What the features below the chart add up to."""
+    free, order = (sum(leak.order_free.bits.value for leak in rest), sum(leak.in_order.bits.value for leak in rest))
+    most = max(leak.order_free.bits.high for leak in rest)
+    return (
+        f"The other {len(rest)} features add up to about {number(free, 3)} bits order-free and {number(order, 3)} in "
+        f"order; none of them has more than {number(most, 3)}."
+    )
+
+
+def divergence_in_words(bound: LowerBound) -> str:
+    """What the attack proves about E_γ."""
+    sure = f"except with probability {bound.failure:g}, from {bound.n:,} rows"
+    most = max(bound.forward_max, bound.reverse_max)
+    if most <= 0:
+        return f"At ε = {bound.epsilon:g} the attack proves no divergence: the lower bound on E_γ is 0 ({sure})."
+    return (
+        f"At ε = {bound.epsilon:g} the attack proves a divergence E_γ of at least {number(bound.forward_max)} forward "
+        f"and {number(bound.reverse_max)} in reverse ({sure}): no promise below that can be true of this release."
+    )
+
+
+def change_in_words(audit: AuditReport) -> list[str]:
+    """How much changed, and what the release still predicts."""
+    said, change, utility = [], audit.change, audit.utility
+    if change is not None:
+        parts = [f"{percent(change.share)} of the values changed"]
+        if change.rms is not None:
+            parts.append(f"the root mean square of the change is {number(change.rms, 3)} standard deviations")
+        if change.psnr is not None:
+            parts.append(f"the PSNR is {number(change.psnr, 1)} dB" if np.isfinite(change.psnr) else "no pixel changed")
+        said.append("; ".join(parts) + f" ({change.rows:,} rows).")
+    elif audit.change_missing:
+        said.append(f"The change was not measured: {plain(audit.change_missing)}.")
+    if utility is not None:
+        name, clean = "AUC" if utility.kind == "classes" else "R²", utility.best_clean
+        before = "" if clean is None else f" instead of {interval(clean.score, 3)} from the clean data"
+        blind = number(utility.guess.score.value, 3) if utility.kind == "classes" else "0"
+        said.append(
+            f"Models trained on the release predict the utility column with {name} {interval(utility.best.score, 3)}"
+            f"{before}; guessing gives {blind}."
+        )
+    return said
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Names in a row; a long list is cut."""
+    rest = len(names) - most
+    return (", ".join(plain(name, 60) for name in names[:most]) or "none") + (f" and {rest} more" if rest > 0 else "")
+
+
+def _bound(report: Report) -> Figure:
+    label = "Worst-case bound"
+    if report.card is None:
+        return Figure(label, "none", ("no release card was given",), "Nothing is promised against every attacker.")
+    whole = report.card.certificate.whole
+    epsilon = f"at ε = {rounded_up(whole.forward.epsilon)}"
+    if whole.vacuous:
+        meaning = (
+            "Full disclosure satisfies it too: nothing is promised against every conceivable attacker. What is known "
+            "are the other two numbers."
+        )
+        return Figure(label, "vacuous", (f"for the whole release, {epsilon}",), meaning)
+    meaning = (
+        "Holds against every attacker, known or not: whatever is looked for, its chance within a class and its chance "
+        "overall differ by no more than a factor e^ε and δ."
+    )
+    return Figure(label, f"δ ≤ {_larger(whole)}", (f"for the whole release, {epsilon}", _sides(whole)), meaning)
+
+
+def _larger(whole: TwoSided) -> str:
+    sides = ((whole.forward, whole.forward_vacuous), (whole.reverse, whole.reverse_vacuous))
+    return rounded_up(max(side.delta for side, vacuous in sides if not vacuous))
+
+
+def _sides(whole: TwoSided) -> str:
+    forward = "vacuous" if whole.forward_vacuous else rounded_up(whole.forward.delta)
+    reverse = "vacuous" if whole.reverse_vacuous else rounded_up(whole.reverse.delta)
+    return f"forward {forward}, reverse {reverse}"
+
+
+def _estimate(report: Report) -> Figure:
+    told, of = report.leakage, "release"
+    if told is None and report.scan is not None:
+        told, of = report.scan.information, "data as it is"
+    label = f"Estimated leakage, {of}"
+    if told is None:
+        return Figure("Estimated leakage", "none", ("nothing was estimated",), "Nobody has fitted a model to it.")
+    bits = told.bits
+    details = (f"[{number(bits.low)}, {number(bits.high)}] bits", f"{interval(told)} nats", f"{told.n:,} held-out rows")
+    meaning = (
+        "What a fitted model reads out of rows it was not trained on, on average per row. An estimate: no promise, and "
+        "more may be there."
+    )
+    return Figure(label, f"{number(bits.value)} bits", details, meaning)
+
+
+def _attack(report: Report) -> Figure:
+    found, label = report.strongest, "Strongest retrained attack"
+    if found is None:
+        return Figure(label, "none", ("no attacker was trained on a release",), "Nothing is known from below.")
+    blind = [] if report.guess is None else [f"a blind guess: {percent(report.guess.value)}"]
+    right = f"[{percent(found.accuracy.low)}, {percent(found.accuracy.high)}]"
+    details = (right, *blind, f"{interval(found.information.bits)} bits")
+    count = sum(attack.trained_on == "release" for attack in report.attacks)
+    which = f"The best of {count} attackers" if count > 1 else "The attacker"
+    meaning = (
+        f"{which} trained on the release itself ({plain(found.attacker)}). A lower bound: a better one may learn more."
+    )
+    return Figure(label, f"{percent(found.accuracy.value)} right", details, meaning)
+
+
+def _tells(what: str, told: Estimate, entropy: float | None, secret: str) -> str:
+    bits = told.bits
+    known = "" if entropy is None else f" of the {number(entropy / NATS_PER_BIT, 3)} bits there are to know"
+    if told.low <= 0:
+        return (
+            f"{what} tells nothing about {plain(secret)} that stands out from chance: at most about "
+            f"{number(max(bits.high, 0.0), 3)}{known or ' bits'}."
+        )
+    return f"{what} tells {interval(bits, 3)}{known or ' bits'} about {plain(secret)}, on {told.n:,} rows held out."
+
+
+def _there(parts: Sequence[str | None]) -> tuple[str, ...]:
+    return tuple(part for part in parts if part)

@@ -1,0 +1,422 @@
+"""The report: one file, complete, harmless, and without a value of the data or a label of the secret."""
+
+import html
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from markupsafe import escape
+
+from lowtide.audit import audit
+from lowtide.density import TIDE
+from lowtide.density.scan import FeatureLeak, Scan, scan
+from lowtide.disclose import Obfuscator, ReleaseCard
+from lowtide.disclose.budget import Reading
+from lowtide.disclose.card import Feature
+from lowtide.disclose.certificate import certify_disclosed, certify_plan
+from lowtide.disclose.planning import Point
+from lowtide.errors import LowtideError
+from lowtide.interface import Attack, Estimate
+from lowtide.report.contents import FEWEST, marks
+from lowtide.report.html import Report, render, write_report
+from lowtide.worlds import redundant_bit
+
+LABELS = ("ZEBRA", "OKAPI")
+SECTIONS = ("verdict", "leaks", "tradeoff", "attacks", "change", "card", "reading")
+HOSTILE = '<script>alert("x")</script>'
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+def around(value, half=0.02, n=500):
+    return Estimate(value, value - half, value + half, n)
+
+
+def leak(name, value=0.2):
+    return FeatureLeak(name, around(value), around(value / 2), around(value))
+
+
+def a_scan(names, n=500):
+    leaks = tuple(leak(name, 0.3 / (place + 1)) for place, name in enumerate(names))
+    return Scan(around(0.4, n=n), leaks, 1000, 2, 0.5, float(np.log(2)), None)
+
+
+def a_curve(m):
+    reading = Reading(around(0.1), around(0.6))
+    return tuple(Point(np.arange(m) < k, 1 - k / m, reading) for k in range(m + 1))
+
+
+def an_attack(information, trained_on="release", n=500, attacker="trees"):
+    return Attack(attacker, trained_on, "release", around(0.6, n=n), around(0.7, n=n), around(information, n=n))
+
+
+def a_card(**changes):
+    values = {
+        "mechanism": "gaussian",
+        "certificate": certify_plan(0.2, [0.5, 0.5], ratios=[0.3, 0.3], hidden=[True, True]),
+        "features": (Feature("age", 1.0), Feature(HOSTILE, 1.0)),
+        "rows": 1000,
+        "classes": 2,
+        "largest_class": 0.5,
+        "changed": 1.0,
+        "leakage": around(0.05),
+        "attacks": (an_attack(0.03), an_attack(0.0, "nothing", attacker="guess")),
+    }
+    return ReleaseCard(**(values | changes))
+
+
+class Page(HTMLParser):
+    """Collects what a page holds, and refuses one whose tags do not balance."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.ids, self.words, self.headings = [], [], [], [], []
+        self.feed(text)
+        self.close()
+        assert not self.open, f"never closed: {self.open}"
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self.ids += [value for name, value in attrs if name == "id"]
+        self.headings += [int(tag[1])] if tag in ("h1", "h2", "h3") else []
+        self.open += [] if tag in VOID else [tag]
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+    def sections(self):
+        return tuple(attrs["id"] for tag, attrs in self.tags if tag == "section")
+
+
+@pytest.fixture(scope="module")
+def survey():
+    """A survey whose secret and whose values can be recognised, and everything that is known about it."""
+    x, s = redundant_bit(3, flip=0.2).sample(400, 5)
+    rng = np.random.default_rng(8)
+    frame = pd.DataFrame(
+        {
+            "newspaper": np.where(x[:, 1] > 0, "QUAGGA", "DODO"),
+            "church": x[:, 2],
+            "income": 31337.25 + rng.integers(0, 50, 400),
+            HOSTILE: rng.normal(size=400),
+        }
+    )
+    secret = np.array(LABELS)[s]
+    tide = TIDE(max_steps=40)
+    hider = Obfuscator(tide, "plan", budget=0.05).fit(frame, secret)
+    useful = (frame["income"] > 31360).to_numpy().astype(int)
+    judged = audit(
+        hider.transform(frame),
+        secret,
+        clean=frame,
+        estimate=hider.leakage_,
+        utility=useful,
+        secret="vote",
+        attackers=["logistic regression", "boosted trees"],
+        fail_above=0.2,
+    )
+    plan = hider.policy_
+    return Report(
+        "survey.csv: what it tells about vote",
+        "vote",
+        scan=scan(frame, secret, estimator=tide),
+        curve=plan.curve,
+        features=plan.features.names,
+        chosen=plan.hidden,
+        budget="0.05",
+        audit=judged,
+        card=hider.card_,
+    )
+
+
+@pytest.fixture(scope="module")
+def page(survey):
+    return render(survey)
+
+
+@pytest.fixture(scope="module")
+def written(survey, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    return write_report(survey, folder / "report.html", figures=folder / "new" / "figures")
+
+
+class TestWhatItHolds:
+    def test_all_sections_in_order(self, page):
+        assert Page(page).sections() == SECTIONS
+
+    def test_verdict_and_three_numbers_come_first(self, survey, page):
+        words = Page(page).text.replace("\u00a0", " ")
+        sentence = survey.audit.verdict.sentence
+        places = [
+            words.index(part)
+            for part in (sentence, "Worst-case bound", "Estimated leakage", "Strongest retrained attack", "What leaks")
+        ]
+        assert places == sorted(places)
+        assert "vacuous" in words
+        assert f"{survey.card.leakage.bits.value:.4f} bits" in words
+        assert f"{survey.audit.attacks.headline.accuracy.value:.1%}".replace("%", " %") in words
+
+    def test_hidden_features_are_named(self, survey, page):
+        assert survey.chosen.any()
+        section = page[page.index('id="tradeoff"') : page.index('id="attacks"')]
+        assert all(f"<li>{escape(name)}</li>" in section for name in survey.hidden)
+
+    def test_every_attack_is_in_the_table(self, survey, page):
+        section = page[page.index('id="attacks"') : page.index('id="change"')]
+        assert section.count('<th scope="row">') == len(survey.attacks) == 7
+        assert "At ε = 0.1 the attack proves" in section
+        assert "E<sub>γ</sub>" in section
+
+    def test_change_and_utility(self, page):
+        section = Page(page).text
+        section = section[section.index("What changed, and what it is still good for") :]
+        assert "of the values changed" in section
+        assert "predict the utility column with AUC" in section
+
+    def test_card_is_html_and_not_markdown(self, survey, page):
+        section = page[page.index('id="card"') : page.index('id="reading"')]
+        assert all(str(escape(statement)) in section for statement in survey.card.certificate.statements)
+        assert "| attacker |" not in page
+        assert "## " not in page
+
+    def test_headings_have_no_gaps(self, page):
+        levels = Page(page).headings
+        assert levels[0] == 1 == levels.count(1)
+        assert all(after <= before + 1 for before, after in pairwise(levels))
+
+
+class TestWithoutSomeData:
+    @pytest.mark.parametrize(
+        ("parts", "expected"),
+        [
+            ((), ("verdict", "reading")),
+            (("scan",), ("verdict", "leaks", "reading")),
+            (("curve", "features"), ("verdict", "tradeoff", "reading")),
+            (("audit",), ("verdict", "attacks", "change", "reading")),
+            (("card",), ("verdict", "attacks", "card", "reading")),
+            (("scan", "card"), ("verdict", "leaks", "attacks", "card", "reading")),
+        ],
+    )
+    def test_only_sections_with_data(self, survey, parts, expected):
+        report = Report("a title", "vote", **{name: getattr(survey, name) for name in parts})
+        read = Page(render(report))
+        assert read.sections() == expected
+        links = [attrs["href"].removeprefix("#") for tag, attrs in read.tags if tag == "a"]
+        assert links == list(expected[1:])
+
+    def test_says_what_is_not_known(self):
+        words = Page(render(Report("a title", "vote"))).text
+        assert "no release card was given" in words
+        assert "nothing was estimated" in words
+        assert "no attacker was trained on a release" in words
+
+    def test_a_card_without_attacks(self):
+        read = Page(render(Report("t", "vote", card=a_card(attacks=(), leakage=None))))
+        assert read.sections() == ("verdict", "card", "reading")
+        assert "δ ≤" in read.text
+
+    def test_a_release_decided_row_by_row(self):
+        certificate = certify_disclosed(0.1, [0.5, 0.5], features=2)
+        features = (Feature("age", 0.25), Feature("pets", 0.0))
+        words = Page(render(Report("t", "vote", card=a_card(certificate=certificate, features=features)))).text
+        assert "age (25.0\u00a0%)" in words.replace(" %", "\u00a0%")
+        assert "Any worst case" in words
+
+    def test_an_attack_above_the_estimate_is_a_caution(self):
+        high, low = a_card(attacks=(an_attack(0.3),)), a_card(attacks=(an_attack(0.03),))
+        assert "do not trust" in render(Report("t", "vote", card=high))
+        assert "do not trust" not in render(Report("t", "vote", card=low))
+
+    def test_nothing_to_tell_is_not_called_a_leak(self):
+        flat = replace(a_scan(["age"]), information=around(0.001))
+        assert "stands out from chance" in render(Report("t", "vote", scan=flat))
+        assert "stands out from chance" not in render(Report("t", "vote", scan=a_scan(["age"])))
+
+
+class TestManyFeatures:
+    def test_thirty_are_drawn_and_the_rest_summed_up(self):
+        read = Page(render(Report("t", "vote", scan=a_scan([f"x{j}" for j in range(100)]))))
+        bars = [attrs for _, attrs in read.tags if attrs.get("class") == "bar free" and attrs["x"].endswith("%")]
+        assert len(bars) == 30
+        rest = sum(0.3 / (place + 1) for place in range(30, 100)) / np.log(2)
+        assert f"The other 70 features add up to about {rest:.3f} bits" in read.text
+
+    def test_the_page_stays_small(self):
+        m = 1000
+        names = tuple(f"feature number {j}" for j in range(m))
+        report = Report("t", "v", a_scan(names), a_curve(m), names, np.arange(m) < m // 2, "0.1")
+        text = render(report)
+        assert len(text) < 200_000
+        assert f"and {m // 2 - 60} more" in text
+
+
+class TestWhoMayReadIt:
+    def test_every_section_is_marked(self, page):
+        for part in page.split("<section ")[1:]:
+            assert len(re.findall(r'<p class="mark (?:safe|inside)">', part)) == 1
+
+    def test_few_rows_stay_inside(self):
+        enough, few = (Report("t", "v", scan=a_scan(["age"], n=n)) for n in (FEWEST, FEWEST - 1))
+        assert (marks(enough)["leaks"].safe, marks(few)["leaks"].safe) == (True, False)
+        assert "keep inside" in Page(render(few)).text.replace("“keep inside”", "")
+        assert 'class="mark inside"' not in render(enough)
+
+    def test_each_section_counts_its_own_rows(self):
+        few = Report("t", "v", scan=a_scan(["age"]), card=a_card(attacks=(an_attack(0.03, n=10),)))
+        assert {name for name, mark in marks(few).items() if not mark.safe} == {"attacks", "card", "headline"}
+
+    def test_no_label_and_no_value_anywhere(self, survey, page, written):
+        assert set(survey.scan.density.classes.labels) == set(LABELS), "they were there to be told"
+        told = b"".join(path.read_bytes() for path in written).decode("utf-8", "ignore") + page
+        assert "newspaper" in told
+        for value in (*LABELS, "QUAGGA", "DODO", "31337", "31360"):
+            assert value.lower() not in told.lower()
+
+
+class TestHarmless:
+    def test_a_hostile_name_is_text(self, page):
+        assert "<script" not in page
+        assert str(escape(HOSTILE)) in page
+        assert HOSTILE in Page(page).text
+
+    @pytest.mark.parametrize("evil", [HOSTILE, '"><img src=x onerror=alert(1)>', "{{ 7 * 7 }}", "x\x00\n\u202ey"])
+    def test_wherever_it_stands(self, evil):
+        names = (evil, "age")
+        card = a_card(
+            features=tuple(Feature(name, 1.0) for name in names),
+            parameters={"keep": names, "note": evil},
+            mechanism=evil,
+        )
+        report = Report(evil, evil, a_scan(names), a_curve(2), names, np.array([True, False]), evil, card=card)
+        text = render(report)
+        read = Page(text)
+        assert not {"script", "img"} & {tag for tag, _ in read.tags}
+        assert not any(name.startswith("on") for _, attrs in read.tags for name in attrs)
+        assert not {"\x00", "\u202e"} & set(text)
+        assert "49" not in re.findall(r">([^<]*)<", text[: text.index("</h1>")])[-1]
+
+    def test_nothing_is_loaded(self, page):
+        text = page.replace("http://www.w3.org/", "")
+        assert not re.search(r"https?://|@import|javascript:", text)
+        assert set(re.findall(r"url\(([^)]*)\)", text)) == {"#hatch"}
+        read = Page(text)
+        assert not {"link", "script", "img", "iframe", "object"} & {tag for tag, _ in read.tags}
+        assert all(attrs["href"].startswith("#") for tag, attrs in read.tags if "href" in attrs)
+        assert not any("src" in attrs for _, attrs in read.tags)
+
+    def test_ids_are_unique_and_referred_to(self, page):
+        read = Page(page)
+        assert len(read.ids) == len(set(read.ids))
+        named = [attrs[name] for _, attrs in read.tags for name in ("aria-labelledby",) if name in attrs]
+        assert {part for names in named for part in names.split()} <= set(read.ids)
+
+    def test_charts_have_a_role_and_a_title(self, page):
+        read = Page(page)
+        drawings = [attrs for tag, attrs in read.tags if tag == "svg" and attrs.get("class") == "chart"]
+        assert len(drawings) == 3
+        assert all(attrs["role"] == "img" for attrs in drawings)
+
+
+class TestFiles:
+    def test_page_and_figures(self, page, written):
+        assert written[0].read_text() == page
+        names = {path.name for path in written[1:]}
+        assert names == {f"{name}.{kind}" for name in ("leaks", "tradeoff", "attacks") for kind in ("png", "svg")}
+        assert all(path.stat().st_size > 5_000 for path in written)
+        folder = written[0].parent
+        assert {path for path in folder.rglob("*") if path.is_file()} == set(written), "nothing is left over"
+
+    def test_figures_only_where_there_is_data(self, survey, tmp_path):
+        report = Report("t", "vote", scan=survey.scan)
+        files = write_report(report, tmp_path / "r.html", figures=tmp_path)
+        assert [path.name for path in files] == ["r.html", "leaks.png", "leaks.svg"]
+
+    def test_the_same_every_time(self, survey, page):
+        assert render(survey) == page
+
+    def test_appears_whole_or_not_at_all(self, survey, tmp_path):
+        target = tmp_path / "report.html"
+        write_report(survey, target)
+        before = target.read_text()
+        with pytest.raises(AttributeError):
+            write_report(replace(survey, scan="no scan"), target)
+        (tmp_path / "taken").mkdir()
+        with pytest.raises(LowtideError, match="cannot write"):
+            write_report(survey, tmp_path / "taken")
+        assert target.read_text() == before
+        assert {path.name for path in tmp_path.iterdir()} == {"report.html", "taken"}
+
+    def test_says_why_it_cannot_write(self, survey, tmp_path):
+        with pytest.raises(LowtideError, match="folder that exists"):
+            write_report(survey, tmp_path / "missing" / "report.html")
+
+
+class TestRefuses:
+    def test_masks_that_do_not_fit_the_names(self):
+        with pytest.raises(LowtideError, match="names 2 features"):
+            Report("t", "v", curve=a_curve(3), features=("a", "b"))
+        with pytest.raises(LowtideError, match="one per name"):
+            Report("t", "v", features=("a", "b"), chosen=np.array([1, 0]))
+
+    @pytest.mark.parametrize("name", ["title", "secret"])
+    def test_empty_names(self, name):
+        with pytest.raises(LowtideError, match=f"{name} must be a text"):
+            Report(**({"title": "t", "secret": "v"} | {name: " "}))
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine to lay the page out")
+class TestInABrowser:
+    def laid_out(self, pages, tmp_path):
+        """How wide pages are, each in a window of a given width and with every table unfolded."""
+        measure = (
+            "document.querySelector('output').textContent = [...document.querySelectorAll('iframe')].map(frame => {"
+            "frame.contentDocument.querySelectorAll('details').forEach(part => part.open = true);"
+            "return frame.contentDocument.documentElement.scrollWidth}).join(' ')"
+        )
+        frames = "".join(
+            f'<iframe style="width:{width}px;height:900px;border:0" srcdoc="{html.escape(page)}"></iframe>'
+            for page, width in pages
+        )
+        wrapper = tmp_path / "wrapper.html"
+        wrapper.write_text(
+            f"<!DOCTYPE html><meta charset=utf-8><output></output>{frames}<script>onload = () => {{{measure}}}</script>"
+        )
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=4000"]
+        done = subprocess.run(  # noqa: S603 - a browser on our own page
+            [CHROMIUM, *options, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", wrapper.as_uri()],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        return [int(width) for width in re.search(r"<output>([\d ]+)</output>", done.stdout)[1].split()]
+
+    def test_the_page_is_as_wide_as_the_window(self, page, tmp_path):
+        names = (HOSTILE, "W" * 90, "年" * 60, "a_name_without_any_place_to_break_" * 5)
+        long = Report(
+            "title" * 30, "vote" * 30, a_scan(names), a_curve(4), names, np.arange(4) < 2, "0.1", card=a_card()
+        )
+        wide = page.replace("<main>", '<main><div style="width:700px">wide</div>')
+        assert "700px" in wide
+        pages = [(text, width) for text in (page, render(long)) for width in (390, 1280)]
+        *found, control = self.laid_out([*pages, (wide, 390)], tmp_path)
+        assert found == [390, 1280, 390, 1280]
+        assert control > 700, "a page that is too wide would be seen"
