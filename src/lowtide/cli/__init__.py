@@ -1,0 +1,1 @@
+"""The command line: thin verbs that call, and do not compute."""

@@ -1,0 +1,176 @@
+"""`lowtide audit`: attack a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lowtide.audit import AuditReport, Gate, audit
+from lowtide.audit.judge import HEADER
+from lowtide.cli.common import (
+    GATE_FAILED,
+    Encoding,
+    Figures,
+    Given,
+    Json,
+    Quiet,
+    ReportFile,
+    Secret,
+    Seed,
+    Types,
+    err,
+    out,
+    read_given,
+    read_types,
+    reported,
+    show_progress,
+)
+from lowtide.data import find_column, read
+from lowtide.data.table_plan import TablePlan
+from lowtide.disclose import Budget, Plan, ReleaseCard
+from lowtide.errors import LowtideError
+from lowtide.report.console import print_table, write_json
+from lowtide.report.html import Report, write_report
+
+
+@reported
+def run(
+    file: Annotated[Path, typer.Argument(help="the released table", metavar="RELEASE")],
+    reference: Annotated[Path, typer.Option("--reference", help="the table before, rows in the same order")],
+    secret: Secret,
+    fail_above: Annotated[
+        str | None, typer.Option("--fail-above", help="exit 1 if the strongest attack tells more: 0.05, 0.03bits, 55%")
+    ] = None,
+    utility: Annotated[str | None, typer.Option("--utility", help="column that should still be told")] = None,
+    plan: Annotated[Path | None, typer.Option("--plan", help="the plan, for the report")] = None,
+    card: Annotated[
+        Path | None, typer.Option("--card", help="its card; by default the one beside the release", metavar="FILE")
+    ] = None,
+    epsilon: Annotated[float, typer.Option("--epsilon", help="of the divergence that attacks prove")] = 0.1,
+    json: Json = None,
+    report: ReportFile = None,
+    figures: Figures = None,
+    types: Types = None,
+    encoding: Encoding = "utf-8",
+    seed: Seed = 0,
+    quiet: Quiet = False,
+) -> None:
+    """Attack a release with freshly retrained attackers, and say plainly what is left.
+
+    Exit code 1 when the gate --fail-above is not passed.
+
+    Example: lowtide audit shared.parquet --reference survey.csv --secret vote --fail-above 0.05
+    """
+    given = read_given(reference, secret, types, encoding)
+    known = _find_card(file, card)
+    found = audit_file(
+        file,
+        given,
+        known,
+        utility=utility,
+        gate=None if fail_above is None else _gate(fail_above),
+        epsilon=epsilon,
+        types=types,
+        encoding=encoding,
+        seed=seed,
+        progress=show_progress(quiet),
+    )
+    print_audit(found)
+    if json is not None:
+        write_json(json, found.to_json())
+    if report is not None:
+        made = None if plan is None else TablePlan.load(plan)
+        for path in write_report(audit_report(file.name, given, found, known, made), report, figures=figures):
+            out.print(f"written: {path}", soft_wrap=True)
+    if fail_above is not None and found.verdict.passed is not True:
+        raise typer.Exit(GATE_FAILED)
+
+
+def audit_file(
+    file: Path,
+    given: Given,
+    card: ReleaseCard | None,
+    *,
+    utility: str | None,
+    gate: Gate | None,
+    epsilon: float,
+    types: list[str] | None,
+    encoding: str,
+    seed: int,
+    progress: bool | None,
+) -> AuditReport:
+    """Attack a released file."""
+    wanted = {name: kind for name, kind in read_types(types).items() if name != given.secret}
+    released = read(file, types=wanted, encoding=encoding)
+    if given.secret in released.column_names:
+        raise LowtideError(
+            f"the release still holds the secret {given.secret!r}: nothing is hidden; release it with `lowtide release`"
+        )
+    if given.dropped or len(released) != len(given.table):
+        rows = len(given.table) + given.dropped
+        if len(released) != rows or given.dropped:
+            raise LowtideError(
+                f"the release has {len(released)} rows and the reference {rows}"
+                + (f", {given.dropped} of them without a secret" if given.dropped else "")
+                + "; they must be the same rows in the same order, each with a secret"
+            )
+    useful = None if utility is None else given.table[find_column(utility, given.table.column_names)].to_pylist()
+    shown = released.select([name for name in released.column_names if name not in given.identifiers])
+    clean = given.x
+    if utility is not None:
+        shown, clean = (part.select([n for n in part.column_names if n != utility]) for part in (shown, clean))
+    return audit(
+        shown,
+        given.s,
+        clean=clean,
+        estimate=None if card is None else card.leakage,
+        utility=useful,
+        fail_above=gate,
+        epsilon=epsilon,
+        secret=given.secret,
+        seed=seed,
+        progress=progress,
+    )
+
+
+def print_audit(found: AuditReport) -> None:
+    """The attacks as a table, the verdict in words."""
+    print_table("Attacks on rows no attacker was trained on", list(HEADER), found.table())
+    out.print(found.text().split("\n\n")[-1].strip(), markup=False, soft_wrap=True)
+    out.print()
+    out.print(str(found.verdict), style="bold", markup=False, soft_wrap=True)
+
+
+def audit_report(
+    name: str, given: Given, found: AuditReport, card: ReleaseCard | None, made: TablePlan | None
+) -> Report:
+    """The report of a release."""
+    policy = None if made is None else made.hider.policy
+    is_plan = isinstance(policy, Plan)
+    return Report(
+        title=f"{name}: what it still tells about {given.secret}",
+        secret=given.secret,
+        curve=policy.curve if isinstance(policy, Plan) else (),
+        features=made.hider.mechanism.features.names if made is not None and is_plan else (),
+        chosen=policy.hidden if isinstance(policy, Plan) else None,
+        budget=str((card.parameters if card else {}).get("budget") or ""),
+        audit=found,
+        card=card,
+    )
+
+
+def _find_card(file: Path, card: Path | None) -> ReleaseCard | None:
+    beside = file.with_suffix(".card.json")
+    if card is not None:
+        return ReleaseCard.load(card)
+    if beside.is_file():
+        return ReleaseCard.load(beside)
+    err.print("note: no card beside the release, so no estimate to hold the attacks against", style="yellow")
+    return None
+
+
+def _gate(text: str) -> Gate:
+    limit = Budget.read(text)
+    return Gate.nats(limit.limit) if limit.unit == "nats" else Gate.accuracy(limit.limit)

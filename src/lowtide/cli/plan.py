@@ -1,0 +1,159 @@
+"""`lowtide plan`: what to hide for a budget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import typer
+
+from lowtide.cli.common import (
+    Encoding,
+    Figures,
+    Given,
+    Json,
+    Quiet,
+    ReportFile,
+    Secret,
+    Seed,
+    Steps,
+    Table,
+    Types,
+    note_columns,
+    out,
+    read_given,
+    reported,
+    show_progress,
+)
+from lowtide.data import find_column
+from lowtide.data.schema import type_word
+from lowtide.data.table_plan import TablePlan
+from lowtide.density import TIDE
+from lowtide.disclose import Budget, Obfuscator, Plan
+from lowtide.errors import LowtideError
+from lowtide.report.console import print_table, write_json
+from lowtide.report.html import Report, write_report
+
+Policy = Annotated[Literal["plan", "disclosed", "paper"], typer.Option("--policy", help="who decides what is hidden")]
+Mechanism = Annotated[Literal["redact", "gaussian"], typer.Option("--mechanism", help="what hiding does")]
+BudgetText = Annotated[
+    str | None,
+    typer.Option("--budget", help="what the release may tell: 0.02 (nats), 0.03bits", show_default="0.01 nat"),
+]
+Accuracy = Annotated[
+    float | None, typer.Option("--attacker-accuracy", help="budget as the share an attacker may guess right")
+]
+Keep = Annotated[list[str] | None, typer.Option("--keep", help="column to release as it is (repeat)", metavar="COLUMN")]
+Hide = Annotated[list[str] | None, typer.Option("--hide", help="column to hide anyway (repeat)", metavar="COLUMN")]
+Utility = Annotated[
+    str | None, typer.Option("--utility", help="column that the others should still tell", metavar="COLUMN")
+]
+
+
+@reported
+def run(
+    file: Table,
+    secret: Secret,
+    budget: BudgetText = None,
+    attacker_accuracy: Accuracy = None,
+    keep: Keep = None,
+    hide: Hide = None,
+    utility: Utility = None,
+    policy: Policy = "plan",
+    mechanism: Mechanism = "redact",
+    epsilon: Annotated[float | None, typer.Option("--epsilon", help="threshold of a column, or ε of the noise")] = None,
+    delta: Annotated[float | None, typer.Option("--delta", help="with ε, calibrates the noise")] = None,
+    lam: Annotated[float | None, typer.Option("--lam", help="noise, in units of a column's range")] = None,
+    output: Annotated[Path, typer.Option("--out", help="where to keep the plan; a folder for networks")] = Path(
+        "plan.json"
+    ),
+    json: Json = None,
+    report: ReportFile = None,
+    figures: Figures = None,
+    types: Types = None,
+    encoding: Encoding = "utf-8",
+    seed: Seed = 0,
+    steps: Steps = None,
+    quiet: Quiet = False,
+) -> None:
+    """What to hide for a budget, at the least damage; and the whole trade-off.
+
+    Example: lowtide plan survey.csv --secret vote --budget 0.02 --keep age --utility income
+    """
+    given = read_given(file, secret, types, encoding)
+    note_columns(given)
+    hider = Obfuscator(
+        TIDE(max_steps=steps, random_state=seed, progress=False),
+        policy,
+        mechanism,
+        budget=_budget(budget, attacker_accuracy),
+        epsilon=epsilon,
+        delta=delta,
+        lam=lam,
+        keep=tuple(name for name in _columns(keep, given) if name in given.judged),
+        hide=tuple(name for name in _columns(hide, given) if name in given.judged),
+        progress=show_progress(quiet),
+        random_state=seed,
+    )
+    made = make_plan(given, hider, keep=_columns(keep, given), utility=utility)
+    print_plan(made)
+    made.save(output)
+    out.print(f"plan: {output}", soft_wrap=True)
+    if json is not None:
+        write_json(json, made.hider.parts()[0])
+    if report is not None:
+        for path in write_report(plan_report(file.name, made), report, figures=figures):
+            out.print(f"written: {path}", soft_wrap=True)
+
+
+def make_plan(given: Given, hider: Obfuscator, *, keep: tuple[str, ...], utility: str | None) -> TablePlan:
+    """Fit, and keep what a release of this layout needs to know."""
+    if utility is not None:
+        utility = find_column(utility, given.judged)
+    fitted = hider.fit(given.x, given.s, utility=utility)
+    columns = {field.name: type_word(field.type) for field in given.table.schema}
+    kept = tuple(name for name in given.identifiers if name in keep)
+    blank = tuple(name for name in given.identifiers if name not in keep)
+    return TablePlan(fitted.hider_, given.secret, blank, columns, kept, utility)
+
+
+def print_plan(made: TablePlan) -> None:
+    """The plan as a table, and its three numbers."""
+    policy, card = made.hider.policy, made.hider.card
+    shares = {feature.name: feature.hidden for feature in card.features}
+    marginal = dict(zip(shares, policy.marginal, strict=True)) if isinstance(policy, Plan) else {}
+    rows = [
+        (name, f"{share:.0%}", "" if not marginal or np.isnan(marginal[name]) else f"{marginal[name]:.4f}")
+        for name, share in sorted(shares.items(), key=lambda pair: (-pair[1], -marginal.get(pair[0], 0.0)))
+    ]
+    print_table("What is hidden", ["column", "rows hidden", "nats it carries"], rows)
+    for name in made.identifiers:
+        out.print(f"also blank, since it names rows: {name}", soft_wrap=True)
+    out.print(card.text().split("## What was done")[0].strip(), markup=False, soft_wrap=True)
+
+
+def plan_report(name: str, made: TablePlan) -> Report:
+    """The report of a plan."""
+    policy = made.hider.policy
+    extra = {}
+    if isinstance(policy, Plan):
+        extra = {"curve": policy.curve, "chosen": policy.hidden}
+    return Report(
+        title=f"{name}: a plan to hide {made.secret}",
+        secret=made.secret,
+        features=made.hider.mechanism.features.names,
+        budget=str(made.hider.card.parameters.get("budget") or ""),
+        card=made.hider.card,
+        **extra,  # type: ignore[arg-type]
+    )
+
+
+def _budget(text: str | None, accuracy: float | None) -> Budget | None:
+    if text is not None and accuracy is not None:
+        raise LowtideError("give --budget or --attacker-accuracy, not both")
+    return Budget.accuracy(accuracy) if accuracy is not None else None if text is None else Budget.read(text)
+
+
+def _columns(names: list[str] | None, given: Given) -> tuple[str, ...]:
+    return tuple(find_column(name, [*given.judged, *given.identifiers]) for name in names or ())

@@ -1,0 +1,106 @@
+"""`lowtide scan`: what leaks."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lowtide.cli.common import (
+    Encoding,
+    Figures,
+    Given,
+    Json,
+    Quiet,
+    ReportFile,
+    Secret,
+    Seed,
+    Steps,
+    Table,
+    Types,
+    err,
+    note_columns,
+    out,
+    read_given,
+    reported,
+    show_progress,
+)
+from lowtide.density import TIDE
+from lowtide.density.scan import Scan, scan
+from lowtide.interface import NATS_PER_BIT, Estimate
+from lowtide.report.console import print_table, write_json
+from lowtide.report.html import Report, write_report
+
+
+@reported
+def run(
+    file: Table,
+    secret: Secret,
+    json: Json = None,
+    report: ReportFile = None,
+    figures: Figures = None,
+    save: Annotated[Path | None, typer.Option("--save", help="keep the fitted density here", metavar="DIR")] = None,
+    types: Types = None,
+    encoding: Encoding = "utf-8",
+    seed: Seed = 0,
+    steps: Steps = None,
+    quiet: Quiet = False,
+) -> None:
+    """What leaks: how much the table tells about the secret, and which columns tell it.
+
+    Example: lowtide scan survey.csv --secret vote
+    """
+    given = read_given(file, secret, types, encoding)
+    note_columns(given)
+    found = scan_given(given, seed, steps, quiet)
+    print_scan(found, given)
+    if save is not None:
+        found.density.save(save)
+        err.print(f"density: {save} (holds labels of the secret: keep it inside)", soft_wrap=True)
+    if json is not None:
+        write_json(json, scan_json(found, given))
+    if report is not None:
+        page = Report(title=f"{file.name}: what it tells about {given.secret}", secret=given.secret, scan=found)
+        for path in write_report(page, report, figures=figures):
+            out.print(f"written: {path}", soft_wrap=True)
+
+
+def scan_given(given: Given, seed: int, steps: int | None, quiet: bool) -> Scan:
+    """Scan a table that was read."""
+    tide = TIDE(max_steps=steps, random_state=seed, progress=show_progress(quiet))
+    return scan(given.x, given.s, estimator=tide)
+
+
+def print_scan(found: Scan, given: Given) -> None:
+    """The ranked columns as a table."""
+    entropy = found.entropy / NATS_PER_BIT
+    told = found.information.bits
+    print_table(
+        f"What {len(given.judged)} columns tell about {given.secret}, in bits",
+        ["column", "kind", "order-free share", "added in order", "alone"],
+        [
+            (leak.name, given.description[leak.name].kind, *map(_bits, (leak.order_free, leak.in_order, leak.alone)))
+            for leak in found.ranked()
+        ],
+        note=f"A whole row tells {told} of the {entropy:.3f} bits there are ({found.rows:,} rows; held out, 95 %).",
+    )
+
+
+def _bits(estimate: Estimate) -> str:
+    return str(estimate.bits)
+
+
+def scan_json(found: Scan, given: Given) -> dict[str, object]:
+    """The scan as plain values; no value of the data, no label."""
+    return {
+        "secret": given.secret,
+        "rows": found.rows,
+        "classes": found.classes,
+        "largest_class": found.largest_class,
+        "entropy_nats": found.entropy,
+        "information_nats": asdict(found.information),
+        "features": [asdict(leak) for leak in found.ranked()],
+        "columns": [asdict(column) for column in given.description.columns],
+    }
