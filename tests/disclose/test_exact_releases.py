@@ -198,7 +198,9 @@ def estimated(world, hidden, seed):
     x, s = world.sample(1000, seed=seed)
     classes, codes = read_classes(s)
     release = np.where(hidden, 0.0, x).astype(np.float32)
-    told = estimate(release, codes, classes, Options(steps=80, folds=3, progress=False))
+    told = estimate(
+        release, codes, classes, Options(steps=80, folds=3, progress=False), judged=np.ones(len(codes), bool)
+    )
     return told, with_shares(world, classes.prior).release(np.array(hidden)).information()
 
 

@@ -61,13 +61,15 @@ class TestNoise:
 
 class TestEstimate:
     def test_of_what_tells_and_of_what_does_not(self, copies):
-        told = estimate(copies.rows[:, 1:], copies.codes, copies.classes, OPTIONS)
+        told = estimate(copies.rows[:, 1:], copies.codes, copies.classes, OPTIONS, judged=np.ones(800, bool))
         assert told.low <= 0.1927 <= told.high or told.value == pytest.approx(0.1927, abs=0.02)
         noise = np.random.default_rng(4).normal(size=(800, 2)).astype(np.float32)
-        assert estimate(noise, copies.codes, copies.classes, OPTIONS).value <= 0.01
+        assert estimate(noise, copies.codes, copies.classes, OPTIONS, judged=np.ones(800, bool)).value <= 0.01
 
     def test_of_a_release_that_is_the_same_for_all(self, copies):
-        nothing = estimate(np.zeros((800, 3), np.float32), copies.codes, copies.classes, OPTIONS)
+        nothing = estimate(
+            np.zeros((800, 3), np.float32), copies.codes, copies.classes, OPTIONS, judged=np.ones(800, bool)
+        )
         assert nothing.value == 0.0
         assert nothing.high < 0.02
 

@@ -90,6 +90,7 @@ def attack(
     clean: Any = None,
     attackers: Sequence[str] | None = None,
     test_share: float = 0.4,
+    test: ArrayLike | None = None,
     seed: int = 0,
     level: float = 0.95,
     progress: bool | None = None,
@@ -103,6 +104,7 @@ def attack(
             a release.
         attackers: names out of `ATTACKERS`; all by default.
         test_share: share of the rows that every attacker is tested on. Of the rest, a quarter is for validation.
+        test: (n,) true for the rows to test on, in place of a random share.
         seed: the same seed gives the same report.
         level: of the confidence intervals.
         progress: whether to draw a progress bar; by default only on a terminal.
@@ -115,7 +117,7 @@ def attack(
     _check(rows, codes, s, encoder, "release")
     root = np.random.SeedSequence([count("seed", seed, 0), _ROOM])
     split_seed, attack_seed = root.spawn(2)
-    split = stratified(codes, test_share, seed=split_seed)
+    split = stratified(codes, test_share, seed=split_seed) if test is None else _given(test, codes)
     panel = _Panel(names, codes, split, int(attack_seed.generate_state(1)[0]), level)
     with progress_bar("attacking", len(names) * (1 if clean is None else 2), progress) as tick:
         retrained = panel.train(rows, tick, done=0)
@@ -200,6 +202,16 @@ class _Panel:
             auc=scores.auc(q, codes, level=self.level),
             information=scores.information(q, codes, prior=self.prior, level=self.level),
         )
+
+
+def _given(test: ArrayLike, codes: Labels) -> Split:
+    """The split that a mask over the rows asks for."""
+    aside = np.asarray(test)
+    if aside.shape != codes.shape or aside.dtype != np.bool_:
+        raise LowtideError(f"test must be true or false for each of {len(codes)} rows, got {aside.dtype} {aside.shape}")
+    if any(len(np.unique(codes[part])) < len(np.unique(codes)) for part in (aside, ~aside)):
+        raise LowtideError("test must leave rows of every class on both sides; choose the rows class by class")
+    return Split(np.flatnonzero(~aside), np.flatnonzero(aside))
 
 
 def _read_names(attackers: Sequence[str] | None) -> tuple[str, ...]:

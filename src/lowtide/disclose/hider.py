@@ -55,6 +55,8 @@ class Hider:
             noise: where noise is drawn from, if the mechanism draws any.
             ids: one value per row that stays with the row; needed where noise is drawn.
         """
+        if isinstance(self.policy, Plan) and not self.mechanism.draws and nw.dependencies.is_into_dataframe(x):
+            return self._redact(x, self.policy.hidden)
         rows, flags, drawn = self._flags(x, noise, ids)
         # As everywhere in scikit-learn, a list of rows comes back as an array.
         table = x if nw.dependencies.is_into_dataframe(x) or hasattr(x, "detach") else np.asarray(x)
@@ -63,6 +65,14 @@ class Hider:
     def flags(self, x: Any, *, noise: KeyedNoise | None = None, ids: Any = None) -> Bools:
         """What is hidden of each row, (n, m); arguments as in `transform`."""
         return self._flags(x, noise, ids)[1]
+
+    def _redact(self, x: Any, hidden: Bools) -> tuple[Any, Bools]:
+        """What `transform` does to a data frame where no row matters: refuse the same tables, but encode no text."""
+        refuse_new_columns(x, self.mechanism.encoder)
+        n = self.mechanism.encoder.check(x)
+        row = self.mechanism.hide(np.zeros((1, sum(self.mechanism.encoder.widths))), hidden)
+        rows = np.broadcast_to(row, (n, row.shape[1]))
+        return write(x, rows, hidden, self.mechanism), np.tile(hidden, (n, 1))
 
     def _flags(self, x: Any, noise: KeyedNoise | None, ids: Any) -> tuple[Floats32, Bools, dict[str, Any]]:
         refuse_new_columns(x, self.mechanism.encoder)
@@ -93,8 +103,13 @@ class Hider:
         try:
             mechanism = Mechanism.from_config(config["mechanism"])
             policy = _read_policy(config["policy"], tensors, mechanism.features, where)
-            return cls(policy, mechanism, ReleaseCard.from_json(config["card"]))
-        except (KeyError, TypeError, AttributeError) as error:
+            card = ReleaseCard.from_json(config["card"])
+            if tuple(feature.name for feature in card.features) != mechanism.features.names:
+                raise LowtideError("the card is about other features than the mechanism; make it again")
+            return cls(policy, mechanism, card)
+        except LowtideError as error:
+            raise LowtideError(f"{where}: {error}") from error
+        except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError) as error:
             raise LowtideError(f"{where} lacks or garbles a part of what is to be hidden; make it again") from error
 
 
@@ -136,26 +151,35 @@ def _policy_parts(policy: Policy) -> tuple[Config, dict[str, Tensor]]:
 
 def _read_policy(config: Mapping[str, Any], tensors: dict[str, Tensor], features: Features, where: Any) -> Policy:
     if config["name"] == "plan":
-        marginal = np.array([np.nan if value is None else value for value in config["marginal"]])
-        curve = tuple(_read_point(point) for point in config["curve"])
-        return Plan(features, np.array(config["hidden"], dtype=bool), curve, marginal)
+        numbers = zip(features.names, config["marginal"], strict=True)
+        marginal = np.array([np.nan if value is None else value for _, value in numbers], dtype=np.float64)
+        curve = tuple(_read_point(point, features) for point in config["curve"])
+        return Plan(features, _mask(config["hidden"], features), curve, marginal)
     density = Density.from_parts(config["density"], tensors, where)
     if config["name"] == "paper":
-        lists = (np.array(config[name], dtype=bool) for name in ("keep", "hide"))
+        lists = (_mask(config[name], features) for name in ("keep", "hide"))
         return Paper(density, config["epsilon"], *lists)
     rule = config["rule"]
     each, total = (np.inf if rule[name] is None else float(rule[name]) for name in ("each", "total"))
-    keep, hide = (np.array(rule[name], dtype=bool) for name in ("keep", "hide"))
+    keep, hide = (_mask(rule[name], features) for name in ("keep", "hide"))
     return Sequential(density, Rule(each, total, keep, hide), config["rounds"], config["unsettled"])
+
+
+def _mask(values: Any, features: Features) -> Bools:
+    """A mask (m,) as it was written; a garbled one would hide something else."""
+    mask = features.mask(values)
+    if mask.ndim != 1:
+        raise LowtideError("what is hidden must be one choice per feature; make it again")
+    return mask
 
 
 def _point_config(point: Point) -> Config:
     return {**asdict(point), "hidden": point.hidden.tolist()}
 
 
-def _read_point(config: Mapping[str, Any]) -> Point:
+def _read_point(config: Mapping[str, Any], features: Features) -> Point:
     readings = [config["reading"], config["useful"]]
     reading, useful = (
         value and Reading(Estimate(**value["leakage"]), Estimate(**value["accuracy"])) for value in readings
     )
-    return Point(np.array(config["hidden"], dtype=bool), config["kept"], reading, useful)
+    return Point(_mask(config["hidden"], features), float(config["kept"]), reading, useful)

@@ -31,6 +31,7 @@ _TRAINING_ROWS = 6000  # more do not change which features leak
 _HELD_OUT_ROWS = 3000
 _FOLDS = 3
 _NETS = 2
+_LEAST_PER_CLASS = 5
 _STEPS = 400
 
 
@@ -145,13 +146,18 @@ class FreshScout:
     def read(self, released: Bools) -> Reading:
         """Train on the release that shows `released` raw, and ask about held-out rows."""
         if released.tobytes() not in self._known:
-            raw = self.features.columns(released)
-            shown = np.concatenate([raw, ~raw])
+            self._known[released.tobytes()] = self._attack(released)
+        return self._known[released.tobytes()]
+
+    def _attack(self, released: Bools) -> Reading:
+        raw, prior = self.features.columns(released), self.classes.prior
+        shown, told = np.concatenate([raw, ~raw]), np.zeros((len(self.held_out.codes), len(prior)))
+        # With fewer rows of a class there is nobody to learn from, and nothing is told.
+        if np.bincount(self.training.codes, minlength=len(prior)).min() >= _LEAST_PER_CLASS:
             with one_thread():
                 attacker = ATTACKERS["boosted trees"](self.seed).fit(self.training.rows[:, shown], self.training.codes)
-                told = np.log(attacker.probabilities(self.held_out.rows[:, shown])) - np.log(self.classes.prior)
-            self._known[released.tobytes()] = Reading.of(told, self.held_out.codes, self.classes.prior)
-        return self._known[released.tobytes()]
+                told = np.log(attacker.probabilities(self.held_out.rows[:, shown])) - np.log(prior)
+        return Reading.of(told, self.held_out.codes, prior)
 
 
 def economical(options: Options) -> Options:

@@ -96,6 +96,10 @@ def _frame(table: Any, rows: NDArray[np.float32], cells: Bools, mechanism: Mecha
         places = np.flatnonzero(cells[:, j])
         if len(places):
             column = _typed(frame.get_column(own[name]), mechanism, j)
+            alike = mechanism.kinds[j] == "redact" and len(places) == len(rows)
+            if alike and column.implementation.is_pyarrow() and (rows[:, starts[j]] == rows[0, starts[j]]).all():
+                changed.append(_repeat_arrow(column, _shown(rows[:1, starts[j] : starts[j + 1]], column, mechanism, j)))
+                continue
             shown = _shown(rows[places, starts[j] : starts[j + 1]], column, mechanism, j)
             changed.append(_scatter(column, places, shown))
     return frame.with_columns(*changed).to_native() if changed else frame.clone().to_native()
@@ -149,6 +153,17 @@ def _scatter(column: Any, places: NDArray[np.intp], values: Any) -> Any:
         # Left to itself polars would count microseconds as the milliseconds or nanoseconds of the column.
         values = nw.from_native(type(native)(values=values, dtype=native.dtype), series_only=True)
     return column.scatter(places.tolist(), values)
+
+
+def _repeat_arrow(column: Any, values: Any) -> Any:
+    """An Arrow column of the same type and length that holds but one value, given in a list."""
+    pa: Any = nw.get_native_namespace(column)
+    array = column.to_native()
+    if pa.types.is_dictionary(array.type):
+        return _scatter_arrow(column, np.arange(len(array)), list(values) * len(array))
+    everywhere = pa.array(np.zeros(len(array), dtype=np.int32))
+    repeated = pa.chunked_array([pa.array(list(values), type=array.type).take(everywhere)])
+    return nw.from_native(repeated, series_only=True).alias(column.name)
 
 
 def _scatter_arrow(column: Any, places: NDArray[np.intp], values: Any) -> Any:
