@@ -17,9 +17,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-demo: setup  ## what leaks, on data that needs no download
-	@$(BIN)/python experiments/paper_failures.py
-	@$(BIN)/python experiments/which_features.py
+demo: setup  ## scan, plan, release and audit a real survey that needs no download; ends with the report's path
+	@$(BIN)/lowtide demo
 
 test: setup  ## the whole test suite, with coverage
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term $(PYTEST_ARGS)

@@ -107,8 +107,8 @@ def test_the_figures_do_not_depend_on_the_unit_of_a_column(shift, scale):
         (pd.DataFrame(CLEAN), np.zeros((4, 3)), "both be data frames or both be arrays"),
         (
             pd.DataFrame(CLEAN),
-            pd.DataFrame({**CLEAN, "age": [1.0, None, 2, 3]}),
-            "column 'age' has entries that are NaN",
+            pd.DataFrame({**CLEAN, "age": [1.0, np.inf, 2, 3]}),
+            "column 'age' has entries that are NaN or infinite",
         ),
         (pd.DataFrame(CLEAN), pd.DataFrame(CLEAN).rename(columns={"job": "work"}), r"lacks the column\(s\) job"),
         (pd.DataFrame(CLEAN), pd.DataFrame(CLEAN).head(3), "same rows and columns"),
@@ -124,3 +124,13 @@ def test_refuses_a_peak_that_means_nothing():
         changed(np.eye(2), np.eye(2), peak=0.0)
     with pytest.raises(LowtideError, match="leave out peak"):
         changed(pd.DataFrame(CLEAN), pd.DataFrame(RELEASE), peak=1.0)
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_gaps_in_numbers(library):
+    clean = library.DataFrame({"a": [1.0, None, 3.0, 4.0], "b": [1, 2, 3, 4]})
+    release = library.DataFrame({"a": [1.0, None, 0.0, None], "b": [1, 2, 3, 4]})
+    found = changed(clean, release)
+    assert found.columns[0].share == pytest.approx(0.5)  # one number changed, one gap was made; the old gap is the same
+    assert found.columns[1].share == 0.0
+    assert found.columns[0].rms > 0

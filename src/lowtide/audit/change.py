@@ -109,9 +109,30 @@ def _compare_series(before: Any, after: Any) -> tuple[ColumnChange, float | None
     if not all(column.dtype.is_numeric() or column.dtype == nw.Boolean for column in (before, after)):
         different = [str(a) != str(b) for a, b in zip(before.to_list(), after.to_list(), strict=True)]
         return ColumnChange(name, float(np.mean(different)), None), None
+    gaps = [_gaps(column) for column in (before, after)]
+    if gaps[0].any() or gaps[1].any():
+        return _compare_with_gaps(name, before, after, gaps), None
     numbers = [_numbers(column.to_numpy(), f"column {name!r}")[:, None] for column in (before, after)]
     (column,), squares = _columns(numbers[0], numbers[1], [name])
     return column, float(squares[0])
+
+
+def _compare_with_gaps(name: str, before: Any, after: Any, gaps: list[NDArray[np.bool_]]) -> ColumnChange:
+    """A column of numbers with missing ones: a gap that stays is the same, one that is filled or made is a change."""
+    both = ~gaps[0] & ~gaps[1]
+    place = np.flatnonzero(both).tolist()
+    numbers = [_numbers(column[place].to_numpy(), f"column {name!r}")[:, None] for column in (before, after)]
+    different, rms = gaps[0] != gaps[1], None
+    if place:
+        (known,), _ = _columns(numbers[0], numbers[1], [name])
+        different[both] = numbers[0][:, 0] != numbers[1][:, 0]
+        rms = known.rms
+    return ColumnChange(name, float(different.mean()), rms)
+
+
+def _gaps(column: Any) -> NDArray[np.bool_]:
+    missing = column.is_null().to_numpy()
+    return np.asarray(missing | column.is_nan().fill_null(False).to_numpy() if column.dtype.is_float() else missing)
 
 
 def _compare_arrays(clean: Any, release: Any) -> tuple[list[ColumnChange], Floats]:
