@@ -202,3 +202,21 @@ class TestRefusals:
         with pytest.raises(LowtideError, match="clean still holds"):
             attack(rest, table["group"], clean=table, attackers=QUICK)
         assert attack(rest, table["group"], attackers=QUICK).headline.accuracy.value < 0.9
+
+
+def test_given_test_rows_are_the_ones_that_are_judged():
+    x, s = worlds.redundant_bit(2).sample(300, seed=4)
+    test = np.arange(300) >= 200
+    report = attack(x, s, attackers=["logistic regression"], test=test, progress=False)
+    assert report.rows.tolist() == list(range(200, 300))
+    assert report.headline.accuracy.n == 100
+
+
+@pytest.mark.parametrize(
+    ("test", "message"),
+    [(np.zeros(300, bool), "every class on both sides"), (np.arange(300), "true or false for each of 300 rows")],
+)
+def test_test_rows_that_cannot_be(test, message):
+    x, s = worlds.redundant_bit(2).sample(300, seed=4)
+    with pytest.raises(LowtideError, match=message):
+        attack(x, s, test=test, progress=False)

@@ -161,6 +161,7 @@ def test_broken_lines(tmp_path):
 
 def test_other_delimiters_and_open_quotes(tmp_path):
     refuse(file(tmp_path, "t.csv", f"a;b\n1;{RAW}\n"), "one column only.*; save it with commas")
+    assert read(file(tmp_path, "t.csv", '"a;b"\n1\n')).column_names == ["a;b"]
     refuse(file(tmp_path, "t.csv", f'a,b\n1,"{RAW}\n2,3\n4,5\n'), "ends within a quoted cell; close")
     ok = file(tmp_path, "t.csv", 'a,b\n1,"two\nlines"\n2,5" pipe\n3,"x\n"\n')
     assert read(ok)["b"].to_pylist()[:2] == ["two\nlines", '5" pipe']

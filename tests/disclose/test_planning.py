@@ -1,5 +1,7 @@
 """Attack, hide, retrain, with a scout that knows the exact law: what is left to test is the search itself."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -26,11 +28,13 @@ class Oracle:
         return Reading(Estimate(leakage, leakage, leakage, 1000), Estimate(accuracy, accuracy, accuracy, 1000))
 
 
-def planner(world, budget, *, keep=(), hide=(), worth=None):
+def planner(world, budget, *, keep=(), hide=(), worth=None, **options):
     m = world.atoms.shape[1]
     mask = lambda places: np.isin(np.arange(m), places)  # noqa: E731
     worth = np.full(m, 1 / m) if worth is None else np.array(worth)
-    return Planner(Oracle(world), keep=mask(keep), hide=mask(hide), worth=worth, budget=Budget.read(budget), seed=0)
+    return Planner(
+        Oracle(world), keep=mask(keep), hide=mask(hide), worth=worth, budget=Budget.read(budget), seed=0, **options
+    )
 
 
 def with_neutral_columns(world, extra):
@@ -75,6 +79,44 @@ class TestWhatIsHidden:
         # Two copies are right no more often than one: ties are broken by a coin.
         assert found.chosen.hidden.tolist() == [True, False, False]
         assert found.chosen.reading.accuracy.value == pytest.approx(0.7)
+
+
+class TestUse:
+    """A column that tells two secrets, one of which should stay."""
+
+    @pytest.fixture
+    def law(self):
+        # x1 tells the secret and nothing else, x2 tells a little of it and all of the use, x3 a little and no use.
+        atoms = np.array(list(np.ndindex(2, 2, 2)), dtype=float)
+        secret = np.array([[0.9, 0.1][int(a[0])] * [0.6, 0.4][int(a[1])] * [0.6, 0.4][int(a[2])] for a in atoms])
+        joint = np.stack([secret, 1 - secret]) / 8
+        use = np.array([[0.95, 0.05][int(a[1])] for a in atoms])
+        return EnumerableWorld(atoms, joint / joint.sum()), EnumerableWorld(atoms, np.stack([use, 1 - use]) / 8)
+
+    def test_what_is_useful_is_hidden_last(self, law):
+        secret, use = law
+        plain = planner(secret, 0.0).search()
+        useful = planner(secret, 0.0, utility=Oracle(use)).search()
+        order = [np.flatnonzero(b.hidden & ~a.hidden).tolist() for a, b in pairwise(useful.points)]
+        assert order[-1][-1] == 1
+        assert useful.points[0].useful.leakage.value == pytest.approx(use.information())
+        assert plain.points[0].useful is None
+
+    def test_what_is_prized_is_as_good_as_the_best(self, law):
+        secret, use = law
+        prized = np.array([False, False, True])
+        found = planner(secret, 0.0, utility=Oracle(use), prized=prized).search()
+        first = np.flatnonzero(found.points[1].hidden)
+        assert first.tolist() == [0]
+        worth = planner(secret, 0.0, utility=Oracle(use), prized=prized)._blend(np.array([0.0, 1.0, 0.0]))
+        assert worth[2] == worth[1] > worth[0]
+
+    def test_hiding_more_weighs_use(self, law):
+        secret, use = law
+        subject = planner(secret, 0.0, utility=Oracle(use))
+        more = subject.hide_more(np.array([True, False, False]), Oracle(secret), Oracle(use))
+        assert more.hidden.tolist() == [True, False, True]
+        assert more.useful.leakage.value == pytest.approx(use.information())
 
 
 class TestLists:
