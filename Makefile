@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format bench clean
+.PHONY: help setup browser demo test lint format bench clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -20,8 +20,13 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup  ## scan, plan, release and audit a real survey that needs no download; ends with the report's path
 	@$(BIN)/lowtide demo
 
-test: setup  ## the whole test suite, with coverage
+test: setup browser  ## the whole test suite, with coverage
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term $(PYTEST_ARGS)
+
+# Tests lay the report out in a real browser. Without one, and without the right to install it, they say so and skip.
+browser:
+	@command -v chromium chromium-browser google-chrome >/dev/null || { test "$$(id -u)" = 0 && \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y chromium >/dev/null; } || true; }
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check .
