@@ -186,8 +186,8 @@ def run(job: Task, budgets: Sequence[float], quick: bool, json: Path | None, *, 
         ],
     )
     best = at_most(releases, limit)
-    for method, release in best.items():
-        said = "does not get there" if release is None else _said(release)
+    for method, found in best.items():
+        said = "does not get there" if found is None else _said(found)
         print(f"{method}, attacker's AUC at most {limit:g}: {said}")
     if json is not None:
         write_json(

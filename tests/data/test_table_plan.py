@@ -191,8 +191,7 @@ def test_a_garbled_plan_is_refused_or_hides_the_same(plan, tmp_path, part):
     path, table = tmp_path / "plan.json", make_table(rows=8)
     plan.save(path)
     good, said = json.loads(path.read_text()), []
-    # Two points stand for the curve.
-    good["policy"]["curve"] = good["policy"]["curve"][:2]
+    good["policy"]["curve"] = good["policy"]["curve"][:1]  # one point stands for the others
     for at, bad in garbled(good, part):
         path.write_text(json.dumps(bad))
         try:

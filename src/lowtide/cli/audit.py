@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import pyarrow as pa
 import typer
 
 from lowtide.audit import AuditReport, Gate, audit
@@ -20,14 +21,18 @@ from lowtide.cli.common import (
     Secret,
     Seed,
     Types,
-    err,
+    note,
     out,
     read_given,
-    read_types,
+    read_like,
     reported,
     show_progress,
+    words_of,
 )
-from lowtide.data import find_column, read
+from lowtide.cli.outputs import check_outputs
+from lowtide.cli.release import sha256_of
+from lowtide.data import find_column
+from lowtide.data.reading import batches
 from lowtide.data.table_plan import TablePlan
 from lowtide.disclose import Budget, Plan, ReleaseCard
 from lowtide.errors import LowtideError
@@ -63,6 +68,10 @@ def run(
 
     Example: lowtide audit shared.parquet --reference survey.csv --secret vote --fail-above 0.05
     """
+    reads = {"release": file, "reference": reference, "plan": plan, "card": card}
+    check_outputs(reads, {"--json": json, "--report": report}, folders={"--figures": figures})
+    gate = None if fail_above is None else _gate(fail_above)
+    made = None if plan is None else TablePlan.load(plan)
     given = read_given(reference, secret, types, encoding)
     known = _find_card(file, card)
     found = audit_file(
@@ -70,7 +79,7 @@ def run(
         given,
         known,
         utility=utility,
-        gate=None if fail_above is None else _gate(fail_above),
+        gate=gate,
         epsilon=epsilon,
         types=types,
         encoding=encoding,
@@ -81,7 +90,6 @@ def run(
     if json is not None:
         write_json(json, found.to_json())
     if report is not None:
-        made = None if plan is None else TablePlan.load(plan)
         for path in write_report(audit_report(file.name, given, found, known, made), report, figures=figures):
             out.print(f"written: {path}", soft_wrap=True)
     if fail_above is not None and found.verdict.passed is not True:
@@ -102,21 +110,9 @@ def audit_file(
     progress: bool | None,
 ) -> AuditReport:
     """Attack a released file."""
-    wanted = {name: kind for name, kind in read_types(types).items() if name != given.secret}
-    released = read(file, types=wanted, encoding=encoding)
-    if given.secret in released.column_names:
-        raise LowtideError(
-            f"the release still holds the secret {given.secret!r}: nothing is hidden; release it with `lowtide release`"
-        )
-    if given.dropped or len(released) != len(given.table):
-        rows = len(given.table) + given.dropped
-        if len(released) != rows or given.dropped:
-            raise LowtideError(
-                f"the release has {len(released)} rows and the reference {rows}"
-                + (f", {given.dropped} of them without a secret" if given.dropped else "")
-                + "; they must be the same rows in the same order, each with a secret"
-            )
-    useful = None if utility is None else given.table[find_column(utility, given.table.column_names)].to_pylist()
+    utility = None if utility is None else find_column(utility, given.judged)
+    released = _read_release(file, given, types, encoding)
+    useful = None if utility is None else given.table[utility].to_pylist()
     shown = released.select([name for name in released.column_names if name not in given.identifiers])
     clean = given.x
     if utility is not None:
@@ -163,12 +159,32 @@ def audit_report(
 
 def _find_card(file: Path, card: Path | None) -> ReleaseCard | None:
     beside = file.with_suffix(".card.json")
-    if card is not None:
-        return ReleaseCard.load(card)
-    if beside.is_file():
-        return ReleaseCard.load(beside)
-    err.print("note: no card beside the release, so no estimate to hold the attacks against", style="yellow")
+    if card is not None or beside.is_file():
+        found = ReleaseCard.load(card or beside)
+        if found.data_sha256 is not None and found.data_sha256 != sha256_of(file):
+            note("the hash on the card is not that of this file: its estimate is of another release")
+        return found
+    note("no card beside the release, so no estimate to hold the attacks against")
     return None
+
+
+def _read_release(file: Path, given: Given, types: list[str] | None, encoding: str) -> pa.Table:
+    """The rows of the release whose secret is known; without the secret, which must not be there."""
+    plain = [entry for entry in types or () if entry.rpartition("=")[0] != given.secret]
+    schema = read_like(file, words_of(given.table), plain, encoding)
+    if given.secret in schema.names:
+        raise LowtideError(
+            f"the release still holds the secret {given.secret!r}: nothing is hidden; release it with `lowtide release`"
+        )
+    released = pa.concat_tables(batches(file, like=schema, encoding=encoding)).unify_dictionaries()
+    if len(released) != len(given.known):
+        raise LowtideError(
+            f"the release has {len(released)} rows and the reference {len(given.known)}; they must be the same rows in "
+            "the same order"
+        )
+    if given.dropped:
+        note(f"{given.dropped} rows without a value of the secret are left out")
+    return released.filter(given.known)
 
 
 def _gate(text: str) -> Gate:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
-from collections.abc import Callable
+import traceback
+import warnings
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ParamSpec, TypeVar
@@ -15,15 +17,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import typer
 from rich.console import Console
+from rich.text import Text
 
-from lowtide.data import Description, describe, find_column, read
+from lowtide.data import Description, describe, find_column, read, schema_of
+from lowtide.data.formats import format_of
+from lowtide.data.schema import is_moment, is_text, type_word
 from lowtide.errors import LowtideError
 
 OK, GATE_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 P = ParamSpec("P")
 R = TypeVar("R")
-out = Console(soft_wrap=False)
-err = Console(stderr=True)
+DEBUG: ContextVar[bool] = ContextVar("debug", default=False)  # set by `lowtide --debug`
+# Names of files and columns are printed as they are: "weight [kg]" is no markup, "a:b:c" no emoji.
+out = Console(markup=False, emoji=False, highlight=False)
+err = Console(markup=False, emoji=False, highlight=False, stderr=True)
 
 Table = Annotated[Path, typer.Argument(help="CSV, Parquet, Arrow/Feather or JSON lines, by its suffix", metavar="FILE")]
 Secret = Annotated[str, typer.Option("--secret", help="column to protect: never released", metavar="COLUMN")]
@@ -35,7 +42,7 @@ Types = Annotated[
 Encoding = Annotated[str, typer.Option("--encoding", help="of a CSV file")]
 Seed = Annotated[int, typer.Option("--seed", help="of every random draw but the noise of a release")]
 Steps = Annotated[
-    int | None, typer.Option("--steps", help="training steps of the networks", min=1, show_default="auto")
+    int | None, typer.Option("--steps", help="training steps of the networks", min=40, show_default="auto")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="no progress bars")]
 ReportFile = Annotated[Path | None, typer.Option("--report", help="write an HTML report here", metavar="FILE")]
@@ -43,16 +50,20 @@ Figures = Annotated[Path | None, typer.Option("--figures", help="write figures (
 
 
 def reported(verb: Callable[P, R]) -> Callable[P, R]:
-    """Turn errors into one line and an exit code; `LOWTIDE_DEBUG=1` or `lowtide --debug` shows the traceback."""
+    """Turn errors into one line and an exit code, and warnings into notes; `lowtide --debug` shows tracebacks."""
 
     @functools.wraps(verb)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return verb(*args, **kwargs)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("default", category=UserWarning)
+                warnings.showwarning = _note_warning
+                return verb(*args, **kwargs)
         except LowtideError as error:
-            if os.environ.get("LOWTIDE_DEBUG"):
-                raise
-            err.print(f"[bold red]error:[/] {_escaped(str(error))}", soft_wrap=True)
+            _complain(str(error))
+            raise typer.Exit(BAD_INPUT) from error
+        except OSError as error:
+            _complain(f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}; check path and rights")
             raise typer.Exit(BAD_INPUT) from error
         except KeyboardInterrupt as error:
             err.print("stopped; nothing half-done was written. Run the same command again.", soft_wrap=True)
@@ -61,8 +72,20 @@ def reported(verb: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
-def _escaped(text: str) -> str:
-    return text.replace("[", r"\[")
+def note(text: str) -> None:
+    """Say in one line, beside the results, what a person should know."""
+    err.print(f"note: {' '.join(text.split())}", style="yellow", soft_wrap=True)
+
+
+def _complain(text: str) -> None:
+    if DEBUG.get():
+        err.print(traceback.format_exc(), soft_wrap=True)
+    err.print(Text.assemble(("error:", "bold red"), f" {' '.join(text.split())}"), soft_wrap=True)
+
+
+def _note_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """In place of Python's own `showwarning`, which quotes files and lines of the program."""
+    note(str(message))
 
 
 @dataclass(frozen=True)
@@ -75,7 +98,7 @@ class Given:
         identifiers: columns that name rows.
         judged: the other columns.
         description: of the columns.
-        dropped: rows without a secret.
+        known: (n,) which rows of the file have a secret.
     """
 
     table: pa.Table
@@ -83,7 +106,12 @@ class Given:
     identifiers: tuple[str, ...]
     judged: tuple[str, ...]
     description: Description
-    dropped: int
+    known: pa.ChunkedArray
+
+    @property
+    def dropped(self) -> int:
+        """How many rows have no secret, and are left out."""
+        return len(self.known) - len(self.table)
 
     @property
     def x(self) -> pa.Table:
@@ -92,21 +120,24 @@ class Given:
 
     @property
     def s(self) -> Any:
-        """The secret of every row, (n,)."""
-        return np.array(self.table[self.secret].to_pylist())
+        """The secret of every row, (n,); dates as texts, since labels are kept as JSON."""
+        values = self.table[self.secret].to_pylist()
+        return np.array(list(map(str, values)) if is_moment(self.table[self.secret].type) else values)
 
 
 def read_given(path: Path, secret: str, types: list[str] | None, encoding: str) -> Given:
     """Read a table and find the secret in it."""
     table = read(path, types=read_types(types), encoding=encoding)
     secret = find_column(secret, table.column_names)
-    known = pc.is_valid(table[secret])
-    missing = len(table) - pc.sum(known).as_py()
-    if missing:
-        table = table.filter(known)
+    known = pc.invert(pc.is_null(table[secret], nan_is_null=True))
+    table = table.filter(known)
     if len(table) == 0:
         raise LowtideError(f"the secret {secret!r} is missing in every row; name another column")
     values = pc.count_distinct(table[secret]).as_py()
+    if values == 1:
+        raise LowtideError(
+            f"the secret {secret!r} is the same in every row; there is nothing to give away: name another"
+        )
     if values > max(50, len(table) // 20):
         raise LowtideError(
             f"the secret {secret!r} has {values} different values in {len(table)} rows; a secret needs a few: "
@@ -118,7 +149,7 @@ def read_given(path: Path, secret: str, types: list[str] | None, encoding: str) 
     judged = tuple(name for name in table.column_names if name not in (*identifiers, secret))
     if not judged:
         raise LowtideError(f"{path} has no column beside the secret that could be judged")
-    return Given(table, secret, identifiers, judged, description, missing)
+    return Given(table, secret, identifiers, judged, description, known)
 
 
 def read_types(types: list[str] | None) -> dict[str, str]:
@@ -130,12 +161,37 @@ def read_types(types: list[str] | None) -> dict[str, str]:
     return {name: kind for name, _, kind in pairs}
 
 
+def read_like(path: Path, words: Mapping[str, str], types: list[str] | None, encoding: str) -> pa.Schema:
+    """The schema of a further file of the same layout.
+
+    What was text stays text: a column of codes such as "A7" and "12" reads as numbers in a file that has no letter.
+
+    Args:
+        path: the file.
+        words: the types of the columns of the first file, in words.
+        types: `COLUMN=TYPE` options, which come first.
+        encoding: of separated text.
+    """
+    wanted = read_types(types)
+    schema = schema_of(path, types=wanted, encoding=encoding)
+    if format_of(path).name not in ("csv", "jsonl"):
+        return schema
+    changed = [field.name for field in schema if words.get(field.name) == "text" and not is_text(field.type)]
+    again = {name: "text" for name in changed if name not in wanted}
+    return schema_of(path, types={**wanted, **again}, encoding=encoding) if again else schema
+
+
+def words_of(table: pa.Table) -> dict[str, str]:
+    """The types of the columns, in words."""
+    return {field.name: type_word(field.type) for field in table.schema}
+
+
 def note_columns(given: Given) -> None:
     """Say what a person should know about the columns before they believe the rest."""
     if given.dropped:
-        err.print(f"note: {given.dropped} rows without a value of the secret are left out", style="yellow")
-    for note in given.description.notes:
-        err.print(f"note: {_escaped(note)}", style="yellow", soft_wrap=True)
+        note(f"{given.dropped} rows without a value of the secret are left out")
+    for text in given.description.notes:
+        note(text)
 
 
 def show_progress(quiet: bool) -> bool | None:

@@ -9,14 +9,16 @@ import pyarrow as pa
 import typer
 
 from lowtide.cli.audit import audit_file, audit_report, print_audit
-from lowtide.cli.common import Quiet, Seed, out, read_given, reported, show_progress
-from lowtide.cli.plan import make_plan, print_plan
+from lowtide.cli.common import Json, Quiet, Seed, note, out, read_given, reported, show_progress
+from lowtide.cli.outputs import check_outputs
+from lowtide.cli.plan import make_plan, plan_json, print_plan
 from lowtide.cli.release import release_file, write_card
-from lowtide.cli.scan import print_scan, scan_given
+from lowtide.cli.scan import print_scan, scan_given, scan_json
 from lowtide.data import Writer
 from lowtide.density import TIDE
 from lowtide.disclose import Obfuscator
 from lowtide.errors import LowtideError
+from lowtide.report.console import write_json
 from lowtide.report.html import Report, write_report
 
 # The 1996 American National Election Study: who would vote for Clinton (0) or Dole (1).
@@ -29,6 +31,7 @@ _STEPS = 400
 def run(
     folder: Annotated[Path, typer.Option("--out", help="where to write", metavar="DIR")] = Path("out/demo"),
     budget: Annotated[str, typer.Option("--budget", help="what the release may tell")] = "0.02",
+    json: Json = None,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -36,7 +39,10 @@ def run(
 
     The 1996 American National Election Study (944 people, public domain): the secret is the vote, and the release
     should still tell incomes.
+
+    Example: lowtide demo --out out/demo
     """
+    check_outputs({}, {"--json": json}, folders={"--out": folder})
     folder.mkdir(parents=True, exist_ok=True)
     survey, shared = folder / "survey.csv", folder / "shared.csv"
     table = load_survey()
@@ -52,6 +58,7 @@ def run(
     made = make_plan(given, hider, keep=(), utility="income")
     print_plan(made)
     made.save(folder / "plan.json")
+    note("keep plan.json inside: it holds ranges and categories of your data")
     out.rule("release")
     card = release_file(survey, made, shared)
     cards = write_card(card, shared)
@@ -73,6 +80,9 @@ def run(
     page = audit_report(shared.name, given, audited, card, made)
     page = Report(**{**vars(page), "scan": found})
     written = write_report(page, folder / "report.html", figures=folder / "figures")
+    if json is not None:
+        parts = {"scan": scan_json(found, given), "plan": plan_json(made), "card": card.to_json()}
+        write_json(json, {**parts, "audit": audited.to_json()})
     out.rule("files")
     for path in (survey, folder / "plan.json", shared, *cards, *written):
         out.print(str(path), soft_wrap=True)

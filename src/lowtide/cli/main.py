@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import io
 import runpy
 import sys
 from pathlib import Path
@@ -12,13 +12,14 @@ import typer
 
 import lowtide
 from lowtide.cli import audit, demo, plan, release, scan
-from lowtide.cli.common import out, reported
+from lowtide.cli.common import DEBUG, Json, out, reported
+from lowtide.cli.outputs import check_outputs
 from lowtide.disclose import ReleaseCard
 from lowtide.errors import LowtideError
+from lowtide.report.console import write_json
 
 app = typer.Typer(
     name="lowtide",
-    help="Find which columns of your data give a secret away, hide just those, and attack what is left.",
     epilog="Exit codes: 0 done, 1 a gate failed, 2 bad input, 130 stopped by Ctrl-C.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -40,24 +41,33 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def main(
-    debug: Annotated[bool, typer.Option("--debug", help="show tracebacks")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="show tracebacks", envvar="LOWTIDE_DEBUG")] = False,
     version: Annotated[
         bool, typer.Option("--version", help="print the version", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Find which columns of your data give a secret away, hide just those, and attack what is left."""
-    if debug:
-        os.environ["LOWTIDE_DEBUG"] = "1"
+    """Find which columns of your data give a secret away, hide just those, and attack what is left.
+
+    Example: lowtide scan survey.csv --secret vote
+    """
+    DEBUG.set(debug)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without Greek letters is no reason to stop
 
 
 @app.command("show")
 @reported
-def show(card: Annotated[Path, typer.Argument(help="a release card", metavar="CARD")]) -> None:
+def show(card: Annotated[Path, typer.Argument(help="a release card", metavar="CARD")], json: Json = None) -> None:
     """Print a release card for people.
 
     Example: lowtide show shared.card.json
     """
-    out.print(ReleaseCard.load(card).text(), markup=False, soft_wrap=True)
+    check_outputs({"card": card}, {"--json": json})
+    found = ReleaseCard.load(card)
+    out.print(found.text(), soft_wrap=True)
+    if json is not None:
+        write_json(json, found.to_json())
 
 
 @app.command(
@@ -67,16 +77,22 @@ def show(card: Annotated[Path, typer.Argument(help="a release card", metavar="CA
 def reproduce(
     context: typer.Context, name: Annotated[str, typer.Argument(help="such as synthetic", metavar="EXPERIMENT")]
 ) -> None:
-    """Run an experiment of the repository, such as `synthetic`; further options go to it.
+    """Run an experiment of the repository, such as `synthetic`; further options, --help too, go to it.
 
     Example: lowtide reproduce synthetic --quick --json table.json
     """
+    if name in ("-h", "--help"):
+        typer.echo(context.get_help())
+        raise typer.Exit
     folder = Path(lowtide.__file__).parents[2] / "experiments"
     known = sorted(path.stem for path in folder.glob("*.py") if "def main" in path.read_text(encoding="utf-8"))
     if not known:
         raise LowtideError("experiments are not part of the installed package; run this in a clone of the repository")
     if name not in known:
         raise LowtideError(f"no experiment {name!r}; there are {', '.join(known)}")
-    sys.argv = [f"lowtide reproduce {name}", *context.args]
-    sys.path.insert(0, str(folder))
-    runpy.run_path(str(folder / f"{name}.py"), run_name="__main__")
+    before, path = sys.argv, sys.path
+    try:
+        sys.argv, sys.path = [f"lowtide reproduce {name}", *context.args], [str(folder), *path]
+        runpy.run_path(str(folder / f"{name}.py"), run_name="__main__")
+    finally:
+        sys.argv, sys.path = before, path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import typer
@@ -20,14 +20,16 @@ from lowtide.cli.common import (
     Steps,
     Table,
     Types,
+    note,
     note_columns,
     out,
     read_given,
     reported,
     show_progress,
+    words_of,
 )
+from lowtide.cli.outputs import check_outputs
 from lowtide.data import find_column
-from lowtide.data.schema import type_word
 from lowtide.data.table_plan import TablePlan
 from lowtide.density import TIDE
 from lowtide.disclose import Budget, Obfuscator, Plan
@@ -81,27 +83,35 @@ def run(
 
     Example: lowtide plan survey.csv --secret vote --budget 0.02 --keep age --utility income
     """
+    _check_places(file, policy, output, json, report, figures)
+    limit = _budget(budget, attacker_accuracy)
+    if mechanism == "redact" and not lam is delta is None:
+        raise LowtideError("--lam and --delta are about noise, and redaction draws none; add --mechanism gaussian")
     given = read_given(file, secret, types, encoding)
+    kept, hidden = _columns(keep, given), _columns(hide, given)
+    if set(kept) & set(hidden):
+        raise LowtideError(f"{', '.join(sorted(set(kept) & set(hidden)))} cannot be both kept and hidden; choose")
     note_columns(given)
     hider = Obfuscator(
         TIDE(max_steps=steps, random_state=seed, progress=False),
         policy,
         mechanism,
-        budget=_budget(budget, attacker_accuracy),
+        budget=limit,
         epsilon=epsilon,
         delta=delta,
         lam=lam,
-        keep=tuple(name for name in _columns(keep, given) if name in given.judged),
-        hide=tuple(name for name in _columns(hide, given) if name in given.judged),
+        keep=tuple(name for name in kept if name in given.judged),
+        hide=tuple(name for name in hidden if name in given.judged),
         progress=show_progress(quiet),
         random_state=seed,
     )
-    made = make_plan(given, hider, keep=_columns(keep, given), utility=utility)
+    made = make_plan(given, hider, keep=kept, utility=utility)
     print_plan(made)
     made.save(output)
     out.print(f"plan: {output}", soft_wrap=True)
+    note(f"{output} is not for publication; keep it inside: it holds ranges and categories of your data")
     if json is not None:
-        write_json(json, made.hider.parts()[0])
+        write_json(json, plan_json(made))
     if report is not None:
         for path in write_report(plan_report(file.name, made), report, figures=figures):
             out.print(f"written: {path}", soft_wrap=True)
@@ -112,10 +122,9 @@ def make_plan(given: Given, hider: Obfuscator, *, keep: tuple[str, ...], utility
     if utility is not None:
         utility = find_column(utility, given.judged)
     fitted = hider.fit(given.x, given.s, utility=utility)
-    columns = {field.name: type_word(field.type) for field in given.table.schema}
     kept = tuple(name for name in given.identifiers if name in keep)
     blank = tuple(name for name in given.identifiers if name not in keep)
-    return TablePlan(fitted.hider_, given.secret, blank, columns, kept, utility)
+    return TablePlan(fitted.hider_, given.secret, blank, words_of(given.table), kept, utility)
 
 
 def print_plan(made: TablePlan) -> None:
@@ -133,6 +142,14 @@ def print_plan(made: TablePlan) -> None:
     out.print(card.text().split("## What was done")[0].strip(), markup=False, soft_wrap=True)
 
 
+def plan_json(made: TablePlan) -> dict[str, Any]:
+    """The plan as plain values, without what was learnt about the data: no range, no category, no network."""
+    config, _ = made.parts()
+    for part, inside in (("policy", "density"), ("mechanism", "private")):
+        config[part] = {name: value for name, value in config[part].items() if name != inside}
+    return config
+
+
 def plan_report(name: str, made: TablePlan) -> Report:
     """The report of a plan."""
     policy = made.hider.policy
@@ -147,6 +164,24 @@ def plan_report(name: str, made: TablePlan) -> Report:
         card=made.hider.card,
         **extra,  # type: ignore[arg-type]
     )
+
+
+def _check_places(
+    file: Path, policy: str, output: Path, json: Path | None, report: Path | None, figures: Path | None
+) -> None:
+    """Refuse before the long work what could not be written after it."""
+    single = output.suffix == ".json"
+    if single and policy != "plan":
+        raise LowtideError(
+            f"the policy {policy!r} needs its network, which no JSON file holds; name a folder instead, such as "
+            f"--out {output.with_suffix('.lowtide')}"
+        )
+    if not single and output.exists() and not (output / "config.json").is_file():
+        raise LowtideError(f"--out {output} exists and is no plan; choose another name, or remove it")
+    files = {"--json": json, "--report": report}
+    folders = {"--figures": figures}
+    (files if single else folders)["--out"] = output
+    check_outputs({"table": file}, files, folders=folders)
 
 
 def _budget(text: str | None, accuracy: float | None) -> Budget | None:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 
-from lowtide.cli.common import Encoding, Json, Quiet, Table, Types, out, read_types, reported, show_progress
-from lowtide.data import Writer, batches, find_column, schema_of
+from lowtide.cli.common import Encoding, Json, Quiet, Table, Types, note, out, read_like, reported, show_progress
+from lowtide.cli.outputs import check_outputs
+from lowtide.data import Writer, batches, find_column
+from lowtide.data.formats import format_of
 from lowtide.data.table_plan import TablePlan
 from lowtide.density.exposure import Bools
 from lowtide.density.progress import progress_bar
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.keys import open_noise
 from lowtide.disclose.layout import owners
+from lowtide.disclose.noise import Ids, row_ids
 from lowtide.errors import LowtideError
 from lowtide.files import write_whole
 from lowtide.report.console import write_json
@@ -43,6 +47,10 @@ def run(
 
     Example: lowtide release survey.csv --plan plan.json --out shared.parquet
     """
+    check_outputs(
+        {"table": file, "plan": plan, "key": key_file}, {"--out": output, "--json": json, **_card_paths(output)}
+    )
+    format_of(output)
     made = TablePlan.load(plan)
     card = release_file(file, made, output, ids=ids, key_file=key_file, types=types, encoding=encoding, quiet=quiet)
     for path in write_card(card, output):
@@ -64,32 +72,45 @@ def release_file(
     quiet: bool = True,
 ) -> ReleaseCard:
     """Release a file batch by batch; the card says what was changed in these very rows."""
-    if output.resolve() == file.resolve():
-        raise LowtideError("the release would overwrite the data it is made from; give --out another name")
-    schema = schema_of(file, types=read_types(types), encoding=encoding)
-    if ids is not None:
-        ids = find_column(ids, schema.names)
-    noise = open_noise(key_file) if made.hider.mechanism.draws else None
+    draws = made.hider.mechanism.draws
+    if draws and ids is None:
+        raise LowtideError(
+            "this plan draws noise, which belongs to a row and stays with it: name the column that tells rows apart "
+            "with --ids COLUMN"
+        )
+    schema = read_like(file, made.columns, types, encoding)
+    ids = None if ids is None else find_column(ids, schema.names)
+    if draws and key_file is None:
+        note("without --key-file the key of the noise is forgotten: releasing these rows again would draw other noise")
+    made.check_columns(schema.names)  # before a key is made
+    noise = open_noise(key_file) if draws else None
     tally = _Tally(made)
     with progress_bar("releasing", 1, show_progress(quiet)):
-        stream = iter(batches(file, like=schema, encoding=encoding))
+        tables = batches(file, like=schema, encoding=encoding)
+        stream = ((table, *made.release(table, noise=noise, ids=ids)) for table in tables)
         first = next(stream)
-        released, flags = made.release(first, noise=noise, ids=ids)
-        with Writer(output, released.schema) as writer:
-            while True:
-                tally.take(flags)
+        with Writer(output, first[1].schema) as writer:
+            for table, released, flags in chain((first,), stream):
+                tally.take(flags, table[ids].to_pylist() if draws and ids else None)
                 writer.write(released)
-                following = next(stream, None)
-                if following is None:
-                    break
-                released, flags = made.release(following, noise=noise, ids=ids)
+            tally.check_ids()
     return tally.card(output)
 
 
 def write_card(card: ReleaseCard, output: Path) -> list[Path]:
     """Put the card beside the release, for machines and for people."""
-    texts = card.files()
-    return [write_whole(output.with_suffix(f".{name}"), text) for name, text in texts.items()]
+    paths = _card_paths(output)
+    return [write_whole(paths[name], text) for name, text in card.files().items()]
+
+
+def _card_paths(output: Path) -> dict[str, Path]:
+    return {name: output.with_suffix(f".{name}") for name in ("card.json", "card.md")}
+
+
+def sha256_of(path: Path) -> str:
+    """The hash of a file, which the card of a release carries."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class _Tally:
@@ -98,17 +119,23 @@ class _Tally:
     def __init__(self, made: TablePlan) -> None:
         self.made, self.rows = made, 0
         self.hidden = np.zeros(len(made.hider.mechanism.features))
+        self.ids: list[Ids] = []
 
-    def take(self, flags: Bools) -> None:
-        """Add a batch of flags (n, m)."""
+    def take(self, flags: Bools, ids: Any = None) -> None:
+        """Add a batch of flags (n, m), and the ids of its rows where noise is drawn."""
         self.rows += len(flags)
         self.hidden += flags.sum(axis=0)
+        if ids is not None:
+            self.ids.append(row_ids(ids, len(flags)))
+
+    def check_ids(self) -> None:
+        """Refuse ids that come again in another batch: equal ids get equal noise, which two rows would cancel."""
+        if self.ids and len(np.unique(np.concatenate(self.ids))) < self.rows:
+            raise LowtideError("--ids names a column that repeats itself; give every row an id of its own")
 
     def card(self, output: Path) -> ReleaseCard:
         """The card of the plan, with the figures of these rows and the hash of the file."""
         card, mechanism, shares = self.made.hider.card, self.made.hider.mechanism, self.hidden / self.rows
         features = tuple(f._replace(hidden=float(share)) for f, share in zip(card.features, shares, strict=True))
         changed = float(shares[owners(mechanism.encoder, mechanism.features)].mean())
-        with output.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return replace(card, features=features, rows=self.rows, changed=changed, data_sha256=digest)
+        return replace(card, features=features, rows=self.rows, changed=changed, data_sha256=sha256_of(output))

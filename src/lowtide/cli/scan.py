@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from lowtide.cli.common import (
     Encoding,
@@ -20,13 +21,14 @@ from lowtide.cli.common import (
     Steps,
     Table,
     Types,
-    err,
+    note,
     note_columns,
     out,
     read_given,
     reported,
     show_progress,
 )
+from lowtide.cli.outputs import check_outputs
 from lowtide.density import TIDE
 from lowtide.density.scan import Scan, scan
 from lowtide.interface import NATS_PER_BIT, Estimate
@@ -52,13 +54,15 @@ def run(
 
     Example: lowtide scan survey.csv --secret vote
     """
+    check_outputs({"table": file}, {"--json": json, "--report": report}, folders={"--figures": figures, "--save": save})
     given = read_given(file, secret, types, encoding)
     note_columns(given)
     found = scan_given(given, seed, steps, quiet)
     print_scan(found, given)
     if save is not None:
         found.density.save(save)
-        err.print(f"density: {save} (holds labels of the secret: keep it inside)", soft_wrap=True)
+        out.print(f"density: {save}", soft_wrap=True)
+        note(f"keep {save} inside: it holds labels of the secret, and ranges and categories of your data")
     if json is not None:
         write_json(json, scan_json(found, given))
     if report is not None:
@@ -78,10 +82,14 @@ def print_scan(found: Scan, given: Given) -> None:
     entropy = found.entropy / NATS_PER_BIT
     told = found.information.bits
     print_table(
-        f"What {len(given.judged)} columns tell about {given.secret}, in bits",
+        f"What {len(given.judged)} columns tell about {escape(given.secret)}, in bits",
         ["column", "kind", "order-free share", "added in order", "alone"],
         [
-            (leak.name, given.description[leak.name].kind, *map(_bits, (leak.order_free, leak.in_order, leak.alone)))
+            (
+                leak.name,
+                given.description[leak.name].kind,
+                *map(_bits, (leak.order_free, leak.in_order, leak.alone)),
+            )
             for leak in found.ranked()
         ],
         note=f"A whole row tells {told} of the {entropy:.3f} bits there are ({found.rows:,} rows; held out, 95 %).",

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lowtide.data.formats import Format
 from lowtide.data.schema import TYPES, check_schema, check_types, is_moment, with_spelling
-from lowtide.data.separated import Misfit, open_separated
+from lowtide.data.separated import Misfit, open_separated, starts_quoted
 from lowtide.errors import LowtideError
 
 # In Arrow's order of inference, which knows no milliseconds and microseconds: they keep the digits of the file.
@@ -68,7 +68,8 @@ def _header(path: Path, form: Format, encoding: str) -> pa.Schema:
             f"{path} is not text in {encoding}; save it again as UTF-8, or give its encoding, such as "
             "encoding='latin-1'"
         )
-    if len(names) == 1 and form.delimiter == "," and (";" in names[0] or "\t" in names[0]):
+    other = len(names) == 1 and form.delimiter == "," and (";" in names[0] or "\t" in names[0])
+    if other and not starts_quoted(path, form):
         raise LowtideError(
             f"{path} has one column only, and its header is separated by other signs than commas; "
             "save it with commas, or with tabs as .tsv"

@@ -90,6 +90,12 @@ def read_separated(path: Path, form: Format, *, encoding: str, schema: pa.Schema
         _closed_quotes(path, form, last)
 
 
+def starts_quoted(path: Path, form: Format) -> bool:
+    """Whether the first name of the header stands in quotes."""
+    with pa.input_stream(str(path), compression="gzip" if form.gzip else None) as stream:
+        return bool(stream.read(8).lstrip(b"\xef\xbb\xbf\xff\xfe\r\n\0").startswith(b'"'))
+
+
 def _parsed(kind: pa.DataType) -> pa.DataType:
     """The type a column is parsed as, before it is cast to its own."""
     if is_text(kind):

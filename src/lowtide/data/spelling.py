@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as pacsv
 
 from lowtide.data.schema import is_moment, is_text, spelling
 from lowtide.errors import LowtideError
@@ -21,18 +22,43 @@ def separated_lines(table: pa.Table, delimiter: str) -> bytes:
         table: n rows of plain columns.
         delimiter: what stands between cells.
     """
+    texts = [_texts(table, i, letter=" ") for i in range(table.num_columns)]
+    words = [is_text(field.type) for field in table.schema]
+    plain = _plain_lines(texts, words, delimiter)
+    if plain is not None:
+        return plain
     # A line with nothing in it would be skipped by readers.
     missing = '""' if table.num_columns == 1 else ""
-    cells = []
-    for i, field in enumerate(table.schema):
-        texts = _texts(table, i, letter=" ")
-        cells.append(pc.fill_null(_quoted(texts, delimiter) if is_text(field.type) else texts, missing))
+    cells = [
+        pc.fill_null(_quoted(text, delimiter) if word else text, missing)
+        for text, word in zip(texts, words, strict=True)
+    ]
     return _joined([cells[0], *(part for cell in cells[1:] for part in (delimiter, cell))])
+
+
+def _plain_lines(texts: list[pa.ChunkedArray], words: list[bool], delimiter: str) -> bytes | None:
+    """The lines when no cell needs quotes, as Arrow writes them, several times faster than we; else nothing."""
+    rows, lengths = len(texts[0]), [pc.binary_length(text) for text in texts]
+    empty = any(word and pc.min(length).as_py() == 0 for word, length in zip(words, lengths, strict=True))
+    if empty or len(texts) == 1 or not rows:
+        return None
+    # One batch: before the rows of an empty one, as a table may begin with, Arrow 26 writes unused memory.
+    batch = pa.record_batch([text.combine_chunks() for text in texts], names=[str(i) for i in range(len(texts))])
+    options = pacsv.WriteOptions(include_header=False, delimiter=delimiter, quoting_style="none", batch_size=rows)
+    lines = pa.BufferOutputStream()
+    try:
+        pacsv.write_csv(batch, lines, options)
+    except pa.ArrowInvalid:  # a quote, a delimiter or a line end
+        return None
+    written = lines.getvalue()
+    told = sum(pc.sum(length, min_count=0).as_py() for length in lengths) + rows * len(texts)
+    return written.to_pybytes() if len(written) == told else None  # nothing beside the cells may leave the house
 
 
 def separated_header(names: list[str], delimiter: str) -> bytes:
     """The first line of a CSV or TSV file."""
-    cells = _quoted(pa.chunked_array([pa.array(names, pa.string())]), delimiter).to_pylist()
+    # Other programs, and our reader, would take a bare one for the delimiter.
+    cells = _quoted(pa.chunked_array([pa.array(names, pa.string())]), f"{delimiter},;\t").to_pylist()
     return (delimiter.join(cells) + "\n").encode()
 
 
@@ -77,15 +103,18 @@ def _numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
         column = pc.cast(column, pa.float32())
     column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
     texts = pc.cast(column, pa.string())
-    if not pc.any(pc.equal(pc.floor(column), column), min_count=0).as_py():
-        return texts  # as most columns are; the pattern below is slow
-    return pc.if_else(
-        pc.match_substring_regex(texts, "^-?[0-9]+$"), pc.binary_join_element_wise(texts, "0", "."), texts
-    )
+    whole = pc.fill_null(pc.equal(pc.floor(column), column), False)
+    some = texts.filter(whole)
+    if not len(some):
+        return texts
+    digits = pc.ascii_is_decimal(pc.ascii_ltrim(some, characters="-"))  # neither an exponent nor infinite
+    pointed = pc.if_else(digits, pc.binary_join_element_wise(some, "0", "."), some)
+    return pc.replace_with_mask(texts, whole.combine_chunks(), pointed.combine_chunks())
 
 
-def _quoted(cells: pa.ChunkedArray, delimiter: str) -> pa.ChunkedArray:
-    needed = pc.match_substring_regex(cells, f'["\r\n{delimiter}]|^$')
+def _quoted(cells: pa.ChunkedArray, signs: str) -> pa.ChunkedArray:
+    """The cells, in quotes where they hold one of the signs, a quote or a line end, or nothing."""
+    needed = pc.match_substring_regex(cells, f'["\r\n{signs}]|^$')
     if not pc.any(needed, min_count=0).as_py():
         return cells
     doubled = pc.replace_substring(cells, '"', '""')

@@ -7,7 +7,7 @@ the columns that name rows, which cannot be judged and are hidden unless they mu
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from torch import Tensor
 
 from lowtide.density.bundle import read_bundle, write_bundle
 from lowtide.density.exposure import Bools
@@ -47,6 +48,15 @@ class TablePlan:
     kept: tuple[str, ...] = ()
     utility: str | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse a plan that does not say of every column what becomes of it."""
+        judged = self.hider.mechanism.encoder.names
+        told = [*judged, *self.identifiers, *self.kept, self.secret]
+        if len(set(told)) < len(told) or set(told) != set(self.columns):
+            raise LowtideError("a plan must say of every column, once, whether it is judged, blank, kept or the secret")
+        if self.utility is not None and self.utility not in judged:
+            raise LowtideError("the utility of a plan must be one of the columns that were judged")
+
     def release(
         self, table: pa.Table, *, noise: KeyedNoise | None = None, ids: str | None = None
     ) -> tuple[pa.Table, Bools]:
@@ -60,7 +70,7 @@ class TablePlan:
         Returns:
             The released table, and what was hidden of each row, (n, m).
         """
-        self._check(table)
+        self.check_columns(table.column_names)
         judged = [name for name in table.column_names if name in self.hider.mechanism.encoder.names]
         rows = table.select(judged)
         given = None if ids is None else np.asarray(table[ids].to_pylist())
@@ -73,28 +83,32 @@ class TablePlan:
                 hidden = hidden.add_column(min(place, hidden.num_columns), table.schema.field(name), table[name])
         return hidden.select([name for name in table.column_names if name != self.secret]), flags
 
-    def _check(self, table: pa.Table) -> None:
-        expected = [name for name in self.columns if name != self.secret]
-        missing = [name for name in expected if name not in table.column_names]
-        extra = [name for name in table.column_names if name not in self.columns]
+    def check_columns(self, names: Sequence[str]) -> None:
+        """Refuse a table of other columns than the plan was made for; the secret may be there or not."""
+        missing = [name for name in self.columns if name not in names and name != self.secret]
+        extra = [name for name in names if name not in self.columns]
         if missing or extra:
             parts = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"has {', '.join(extra)} more"] * bool(extra)
             raise LowtideError(
                 f"the plan was made for other columns: this table {' and '.join(parts)}; make a plan from this table"
             )
 
-    def save(self, path: str | Path) -> None:
-        """Write the plan: a single `.json` file where it needs no weights, else a folder with the bundle."""
-        target = Path(path)
+    def parts(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """The plan as plain JSON and tensors."""
         config, tensors = self.hider.parts()
-        config = {
+        head = {
             "secret": self.secret,
             "identifiers": list(self.identifiers),
             "kept": list(self.kept),
             "columns": dict(self.columns),
             "utility": self.utility,
-            **config,
         }
+        return {**head, **config}, tensors
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan: a single `.json` file where it needs no weights, else a folder with the bundle."""
+        target = Path(path)
+        config, tensors = self.parts()
         if target.suffix != ".json":
             write_bundle(target, config, tensors, form=FORMAT, beside=self.hider.card.files())
         elif tensors:
@@ -110,13 +124,13 @@ class TablePlan:
     def load(cls, path: str | Path) -> TablePlan:
         """Read a plan back, from a file or a folder."""
         source = Path(path)
-        config, tensors = (read_bundle(source, form=FORMAT)) if source.is_dir() else (_read_json(source), {})
+        config, tensors = read_bundle(source, form=FORMAT) if source.is_dir() else (_read_json(source), {})
         hider = Hider.from_parts(config, tensors, source)
         try:
-            names = (tuple(config[key]) for key in ("identifiers", "kept"))
-            identifiers, kept = names
-            return cls(hider, config["secret"], identifiers, dict(config["columns"]), kept, config["utility"])
-        except (KeyError, TypeError, ValueError) as error:
+            identifiers, kept = (tuple(_texts(config[key])) for key in ("identifiers", "kept"))
+            columns = dict(zip(config["columns"], _texts(config["columns"].values()), strict=True))
+            return cls(hider, config["secret"], identifiers, columns, kept, config["utility"])
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise LowtideError(
                 f"{path} lacks or garbles a part of a plan; make it again with `lowtide plan`"
             ) from error
@@ -129,12 +143,20 @@ def _blank(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([pa.nulls(len(column), column.type)])
 
 
+def _texts(values: Iterable[Any]) -> list[str]:
+    """A list of texts as it was written, and nothing that merely looks like one."""
+    found = list(values)
+    if isinstance(values, (str, Mapping)) or not all(isinstance(value, str) for value in found):
+        raise TypeError("not a list of texts")
+    return found
+
+
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise LowtideError(f"cannot read the plan {path}: {error.strerror}; make one with `lowtide plan`") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise LowtideError(f"{path} is no JSON: truncated or altered; make it again with `lowtide plan`") from error
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise LowtideError(f"{path} is no plan: its format is not {FORMAT!r}; make one with `lowtide plan`")

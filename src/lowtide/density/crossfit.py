@@ -151,7 +151,7 @@ def held_out_curves(
     rows = [np.flatnonzero(fold != k) for k, _ in nets]
     inputs, own_fold = questions.tensors(), fold[questions.row]
     for done in run.steps(data.z, data.s, rows, settings.steps, data.seed):
-        if done % _EVERY == 0:
+        if done % _EVERY == 0 or done == settings.steps < _EVERY:
             out = run.trainer.predict(*inputs).view(len(strengths), folds, len(own_fold), -1)
             run.kept[f"{done:06d}"] = out[:, own_fold, np.arange(len(own_fold))]
     scores = np.stack([run.kept[name].numpy() for name in sorted(run.kept)])

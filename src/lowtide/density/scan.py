@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -50,7 +50,7 @@ class Scan:
         classes: how many values the secret has.
         largest_class: share of the most frequent one.
         entropy: of the secret, in nats: what there is to tell.
-        density: the fitted density.
+        density: the fitted density; it holds the labels of the secret, and is left out when a scan is printed.
     """
 
     information: Estimate
@@ -59,7 +59,7 @@ class Scan:
     classes: int
     largest_class: float
     entropy: float
-    density: Density
+    density: Density = field(repr=False)
 
     def ranked(self) -> list[FeatureLeak]:
         """The features, those that tell most first."""
@@ -77,6 +77,9 @@ def scan(x: Any, s: ArrayLike, *, estimator: TIDE | None = None, level: float = 
     """
     tide = TIDE() if estimator is None else estimator
     classes, codes = read_classes(s)
+    rows = x.shape[0] if hasattr(x, "shape") else len(x)
+    if rows != len(codes):
+        raise LowtideError(f"x has {rows} rows and s has {len(codes)}; they must match")
     rng = np.random.default_rng([_ROOM, len(codes)])
     held = np.flatnonzero(stratified_folds(codes, 10, rng) < 3)
     rest = np.setdiff1d(np.arange(len(codes)), held)

@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from lowtide.files import write_whole
 
@@ -45,7 +46,8 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
         numeric = all(isinstance(cell, (int, float)) for cell in cells)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row))
+        # As text: a name such as "weight [kg]" is no markup.
+        table.add_row(*(Text(f"{cell:.4f}" if isinstance(cell, float) else str(cell)) for cell in row))
     # Into a pipe rich would squeeze the table into 80 columns.
     console = Console()
     (console if console.is_terminal else Console(width=120)).print(table)

@@ -1,0 +1,108 @@
+"""Noise: keyed by row, the same in any order, different without the key."""
+
+import csv
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lowtide.data import read
+
+
+@pytest.fixture(scope="module")
+def noisy(home, lowtide, tmp_path_factory):
+    """A plan that adds noise to ages, whatever they tell."""
+    plan = tmp_path_factory.mktemp("noisy") / "plan.json"
+    options = ("--mechanism", "gaussian", "--lam", 0.5, "--hide", "age", "--budget", "0.05", "--steps", 40)
+    ran = lowtide("plan", home.survey, "--secret", "beast", *options, "--out", plan)
+    assert ran.code == 0, ran.err
+    return plan
+
+
+def rows_of(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write_rows(path, rows):
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def test_without_ids_it_says_so(home, noisy, refused, tmp_path):
+    key = tmp_path / "noise.key"
+    line = refused("release", home.survey, "--plan", noisy, "--out", tmp_path / "a.csv", "--key-file", key)
+    assert "--ids" in line
+
+
+def test_the_same_key_gives_the_same_bytes(home, noisy, lowtide, tmp_path):
+    options = ("--plan", noisy, "--ids", "person", "--key-file", tmp_path / "noise.key")
+    first, second = tmp_path / "first.csv", tmp_path / "second.csv"
+    ran = lowtide("release", home.survey, *options, "--out", first)
+    assert ran.code == 0, ran.err
+    assert "--key-file" not in ran.err
+    assert lowtide("release", home.survey, *options, "--out", second).code == 0
+    assert first.read_bytes() == second.read_bytes()
+    assert (tmp_path / "noise.key").stat().st_mode & 0o077 == 0
+    before, after = rows_of(home.survey), rows_of(first)
+    moved = sum(a["age"] != b["age"] for a, b in zip(before, after, strict=True))
+    assert moved > 200
+    assert [row["income"] for row in before] == [row["income"] for row in after]
+    assert {row["person"] for row in after} == {"hidden"}
+
+
+def test_the_order_of_rows_does_not_matter(home, noisy, lowtide, tmp_path):
+    options = ("--plan", noisy, "--ids", "person", "--key-file", tmp_path / "noise.key")
+    turned = write_rows(tmp_path / "turned.csv", rows_of(home.survey)[::-1])
+    assert lowtide("release", home.survey, *options, "--out", tmp_path / "a.csv").code == 0
+    assert lowtide("release", turned, *options, "--out", tmp_path / "b.csv").code == 0
+    assert rows_of(tmp_path / "a.csv") == rows_of(tmp_path / "b.csv")[::-1]
+
+
+def test_without_a_key_file_noise_is_fresh_and_it_says_so(home, noisy, lowtide, tmp_path):
+    for name in ("a.csv", "b.csv"):
+        ran = lowtide("release", home.survey, "--plan", noisy, "--ids", "row", "--out", tmp_path / name)
+        assert ran.code == 0, ran.err
+        assert "without --key-file" in ran.err
+    assert rows_of(tmp_path / "a.csv") != rows_of(tmp_path / "b.csv")
+
+
+def test_ids_that_repeat_or_are_missing_are_refused(home, noisy, refused, tmp_path):
+    out = ("--plan", noisy, "--out", tmp_path / "a.csv")
+    assert "repeats itself" in refused("release", home.survey, *out, "--ids", "town")
+    assert "did you mean 'person'" in refused("release", home.survey, *out, "--ids", "persn")
+    rows = rows_of(home.survey)
+    rows[3]["person"] = ""
+    holes = write_rows(tmp_path / "holes.csv", rows)
+    assert "missing" in refused("release", holes, *out, "--ids", "person")
+
+
+def test_ids_that_come_again_in_a_later_batch_are_refused(home, noisy, refused, lowtide, tmp_path):
+    few = read(home.survey)
+    table = pa.concat_tables([few] * 220)  # more rows than are read at once
+    ids = [f"P{i}" for i in range(len(table))]
+    for name, last in (("good", ids[-1]), ("bad", ids[0])):
+        column = pa.array([*ids[:-1], last])
+        pq.write_table(table.set_column(0, "person", column), tmp_path / f"{name}.parquet")
+    out = ("--plan", noisy, "--out", tmp_path / "a.parquet", "--ids", "person")
+    assert "--ids names a column that repeats itself" in refused("release", tmp_path / "bad.parquet", *out)
+    assert lowtide("release", tmp_path / "good.parquet", *out).code == 0
+
+
+def test_a_damaged_key_is_refused_and_not_replaced(home, noisy, refused, tmp_path):
+    key = tmp_path / "noise.key"
+    key.write_text("not a key")
+    options = ("--plan", noisy, "--ids", "person", "--key-file", key, "--out", tmp_path / "a.csv")
+    line = refused("release", home.survey, *options)
+    assert "holds no key" in line
+    assert "not a key" not in line
+    assert key.read_text() == "not a key"
+
+
+def test_no_key_is_made_for_a_table_that_is_refused(noisy, refused, survey, tmp_path):
+    other = survey(tmp_path / "other.csv", columns=("person", "age", "beast"))
+    options = ("--plan", noisy, "--ids", "person", "--key-file", tmp_path / "noise.key", "--out", tmp_path / "a.csv")
+    assert "other columns" in refused("release", other, *options)

@@ -1,0 +1,45 @@
+"""Policies that look at rows need their network, and so a folder."""
+
+import csv
+
+import pytest
+
+from lowtide.data.table_plan import TablePlan
+
+
+@pytest.mark.parametrize("policy", ["disclosed", "paper"])
+def test_a_json_file_is_refused_before_anything_is_read(policy, refused, tmp_path):
+    missing = tmp_path / "no such table.csv"  # it would be reported if it were looked for first
+    line = refused("plan", missing, "--secret", "beast", "--policy", policy, "--out", tmp_path / "survey.json")
+    assert "survey.lowtide" in line
+    assert "survey.lowtide" not in line.split("--out")[0]
+
+
+def test_a_folder_that_is_no_plan_is_refused_first(refused, tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "precious.txt").write_text("mine")
+    options = ("--secret", "beast", "--policy", "disclosed", "--out", folder)
+    assert "is no plan" in refused("plan", tmp_path / "no such table.csv", *options)
+
+
+@pytest.mark.parametrize("policy", ["disclosed", "paper"])
+def test_a_folder_holds_the_network_and_releases(home, lowtide, tmp_path, policy):
+    folder, shared = tmp_path / "survey.lowtide", tmp_path / "shared.csv"
+    options = ("--policy", policy, "--epsilon", 0.3, "--steps", 40)
+    ran = lowtide("plan", home.survey, "--secret", "beast", *options, "--out", folder, "--json", tmp_path / "p.json")
+    assert ran.code == 0, ran.err
+    assert "keep it inside" in ran.err
+    assert {path.name for path in folder.iterdir()} == {"config.json", "model.safetensors", "card.json", "card.md"}
+    for path in folder.glob("c*"):
+        assert "ZEBRA" not in path.read_text()
+    assert "north" not in (tmp_path / "p.json").read_text()
+    assert lowtide("release", home.survey, "--plan", folder, "--out", shared).code == 0
+    with shared.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert "beast" not in rows[0]
+    hidden = sum(row["town"] == "hidden" for row in rows)
+    assert hidden > 0
+    share = {feature.name: feature.hidden for feature in TablePlan.load(folder).hider.card.features}["town"]
+    assert hidden == round(share * len(rows))
+    assert lowtide("show", folder / "card.json").code == 0

@@ -1,0 +1,129 @@
+"""The program as such: help, experiments, warnings, Ctrl-C."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+
+import lowtide as package
+from lowtide.cli.common import reported
+from lowtide.cli.main import app
+
+PROGRAM = Path(sys.executable).parent / "lowtide"
+VERBS = ("scan", "plan", "release", "audit", "show", "demo", "reproduce")
+
+
+def start(*arguments, **options):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **options.pop("env", {})}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([PROGRAM, *map(str, arguments)], env=environment, **pipes, **options)  # noqa: S603 - ours
+
+
+@pytest.mark.parametrize("verb", [(), *((verb,) for verb in VERBS)], ids=lambda verb: verb[0] if verb else "program")
+def test_help_has_an_example(lowtide, verb):
+    for option in ("--help", "-h"):
+        ran = lowtide(*verb, option)
+        assert ran.code == 0
+        assert "Example: lowtide" in " ".join(ran.out.split())
+        assert "--help" in ran.out
+
+
+def test_every_verb_is_tested():
+    assert {command.name for command in app.registered_commands} == set(VERBS)
+
+
+def test_version(lowtide):
+    assert lowtide("--version").out.strip() == f"lowtide {package.__version__}"
+
+
+def test_reproduce_runs_an_experiment(lowtide, tmp_path):
+    before = list(sys.argv), list(sys.path)
+    ran = lowtide("reproduce", "paper_failures", "--json", tmp_path / "x.json")
+    assert ran.code == 0, ran.err
+    assert json.loads((tmp_path / "x.json").read_text())
+    assert (list(sys.argv), list(sys.path)) == before
+    assert "usage: paper_failures" in lowtide("reproduce", "paper_failures", "--help").out
+
+
+def test_reproduce_lists_what_there_is(refused):
+    line = refused("reproduce", "paper_failure")
+    assert "paper_failures" in line
+    assert "synthetic" in line
+
+
+def test_warnings_are_notes(capsys):
+    @reported
+    def verb():
+        warnings.warn("the training estimate lies\nabove the held-out interval", stacklevel=1)
+        return 3
+
+    assert verb() == 3
+    assert capsys.readouterr().err == "note: the training estimate lies above the held-out interval\n"
+    with pytest.warns(UserWarning, match="as usual"):  # outside of a verb nothing has changed
+        warnings.warn("as usual", stacklevel=1)
+
+
+def test_the_warning_of_an_overfit_is_a_note(lowtide, tmp_path):
+    # Three of twenty columns tell a little; the network finds more in its own rows than in others.
+    rng = np.random.default_rng(1)
+    s = rng.integers(0, 2, 300)
+    x = rng.normal(size=(300, 20)) + np.where(np.arange(20) < 3, 0.6 * s[:, None], 0)
+    lines = [",".join([*(f"{v:.4f}" for v in row), "ab"[k]]) for row, k in zip(x, s, strict=True)]
+    table = tmp_path / "t.csv"
+    table.write_text("\n".join([",".join([*(f"x{j}" for j in range(20)), "s"]), *lines]) + "\n")
+    ran = lowtide("scan", table, "--secret", "s", "--steps", 160)
+    assert ran.code == 0, ran.err
+    assert [line for line in ran.err.splitlines() if "trust the held-out one" in line] == [
+        line for line in ran.err.splitlines() if line.startswith("note: the training estimate")
+    ]
+    assert "note: the training estimate" in ran.err
+    assert "UserWarning" not in ran.err
+
+
+def test_problems_with_files_are_one_line(capsys, tmp_path):
+    @reported
+    def verb():
+        (tmp_path / "missing").read_text()
+
+    with pytest.raises(typer.Exit) as caught:
+        verb()
+    assert caught.value.exit_code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert str(tmp_path / "missing") in said
+    assert said.count("\n") == 1
+
+
+def test_the_program_itself_says_what_is_wrong(tmp_path):
+    # In a terminal that knows no Greek, and into pipes.
+    with start("scan", "missing.csv", "--secret", "ε", cwd=tmp_path, env={"PYTHONIOENCODING": "ascii"}) as process:
+        out, err = process.communicate()
+    assert process.returncode == 2
+    assert out == ""
+    assert err == "error: there is no file missing.csv; check the path\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_stops_a_plan_and_leaves_nothing(survey, tmp_path):
+    data = survey(tmp_path / "survey.csv", rows=600)
+    options = ("--steps", 100_000, "--json", "p.json", "--report", "p.html")
+    with start("plan", data, "--secret", "beast", *options, cwd=tmp_path) as process:
+        first = process.stderr.readline()  # it has read the table and starts to fit
+        time.sleep(1.0)
+        assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert first.startswith("note: person")
+    assert process.returncode == 130
+    lines = [line for line in err.splitlines() if not line.startswith("note: ")]
+    assert lines == ["stopped; nothing half-done was written. Run the same command again."]
+    assert out == ""
+    assert list(tmp_path.iterdir()) == [data]
