@@ -24,14 +24,14 @@ from lowtide.cli.common import (
     note,
     out,
     read_given,
-    read_like,
+    read_types,
     reported,
     show_progress,
     words_of,
 )
 from lowtide.cli.outputs import check_outputs
 from lowtide.cli.release import sha256_of
-from lowtide.data import find_column
+from lowtide.data import find_column, schema_like
 from lowtide.data.reading import batches
 from lowtide.data.table_plan import TablePlan
 from lowtide.disclose import Budget, Plan, ReleaseCard
@@ -171,7 +171,9 @@ def _find_card(file: Path, card: Path | None) -> ReleaseCard | None:
 def _read_release(file: Path, given: Given, types: list[str] | None, encoding: str) -> pa.Table:
     """The rows of the release whose secret is known; without the secret, which must not be there."""
     plain = [entry for entry in types or () if entry.rpartition("=")[0] != given.secret]
-    schema = read_like(file, words_of(given.table), plain, encoding)
+    # Only texts are held to: a release may show as a fraction what was a whole number.
+    words = {name: word for name, word in words_of(given.table).items() if word == "text"}
+    schema = schema_like(file, words, types=read_types(plain), encoding=encoding)
     if given.secret in schema.names:
         raise LowtideError(
             f"the release still holds the secret {given.secret!r}: nothing is hidden; release it with `lowtide release`"

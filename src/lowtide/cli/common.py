@@ -6,7 +6,7 @@ import functools
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +19,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from lowtide.data import Description, describe, find_column, read, schema_of
-from lowtide.data.formats import format_of
-from lowtide.data.schema import is_moment, is_text, type_word
+from lowtide.data import Description, describe, find_column, read
+from lowtide.data.schema import is_moment, type_word
 from lowtide.errors import LowtideError
 
 OK, GATE_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -159,26 +158,6 @@ def read_types(types: list[str] | None) -> dict[str, str]:
         if not name or not kind:
             raise LowtideError("--type must read COLUMN=TYPE, such as --type zip=text")
     return {name: kind for name, _, kind in pairs}
-
-
-def read_like(path: Path, words: Mapping[str, str], types: list[str] | None, encoding: str) -> pa.Schema:
-    """The schema of a further file of the same layout.
-
-    What was text stays text: a column of codes such as "A7" and "12" reads as numbers in a file that has no letter.
-
-    Args:
-        path: the file.
-        words: the types of the columns of the first file, in words.
-        types: `COLUMN=TYPE` options, which come first.
-        encoding: of separated text.
-    """
-    wanted = read_types(types)
-    schema = schema_of(path, types=wanted, encoding=encoding)
-    if format_of(path).name not in ("csv", "jsonl"):
-        return schema
-    changed = [field.name for field in schema if words.get(field.name) == "text" and not is_text(field.type)]
-    again = {name: "text" for name in changed if name not in wanted}
-    return schema_of(path, types={**wanted, **again}, encoding=encoding) if again else schema
 
 
 def words_of(table: pa.Table) -> dict[str, str]:

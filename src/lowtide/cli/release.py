@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from lowtide.cli.common import Encoding, Json, Quiet, Table, Types, note, out, read_like, reported, show_progress
+from lowtide.cli.common import Encoding, Json, Quiet, Table, Types, note, out, read_types, reported, show_progress
 from lowtide.cli.outputs import check_outputs
-from lowtide.data import Writer, batches, find_column
+from lowtide.data import Writer, batches, find_column, schema_like
 from lowtide.data.formats import format_of
 from lowtide.data.table_plan import TablePlan
 from lowtide.density.exposure import Bools
@@ -78,7 +78,7 @@ def release_file(
             "this plan draws noise, which belongs to a row and stays with it: name the column that tells rows apart "
             "with --ids COLUMN"
         )
-    schema = read_like(file, made.columns, types, encoding)
+    schema = schema_like(file, made.columns, types=read_types(types), encoding=encoding)
     ids = None if ids is None else find_column(ids, schema.names)
     if draws and key_file is None:
         note("without --key-file the key of the noise is forgotten: releasing these rows again would draw other noise")

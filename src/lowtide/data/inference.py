@@ -29,6 +29,7 @@ _LADDER = (
     pa.float64(),
     pa.string(),
 )
+_PLAIN = ("integer", "number", "text")  # written in one way only
 _CODE = {"integer": r"^\s*-?0[0-9]", "number": r"^\s*-?[0-9]{16,}\s*$"}
 
 
@@ -45,12 +46,19 @@ def infer_separated(
     """
     schema = _header(path, form, encoding)
     given = check_types(types, schema)
+    if all(given.get(name) in _PLAIN for name in schema.names):  # nothing is left to find out
+        return pa.schema([pa.field(name, TYPES[given[name]]) for name in schema.names])
     # A date may turn out to have a time of day, so its type is left to the ladder and checked in the end.
     fixed = {name: TYPES[word] for name, word in given.items() if word != "date"}
     found = _climb(path, form, encoding, schema, fixed)
     cells = _look(path, form, encoding, found, fixed)
     fields = [_settle(pa.field(name, found[name]), cells.get(name), given.get(name), path) for name in schema.names]
     return pa.schema(fields)
+
+
+def separated_names(path: Path, form: Format, encoding: str) -> list[str]:
+    """The names in the header of a file."""
+    return list(_header(path, form, encoding).names)
 
 
 def _header(path: Path, form: Format, encoding: str) -> pa.Schema:

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from lowtide.data.columnar import columnar_schema, read_columnar
 from lowtide.data.formats import AnyPath, Format, existing, format_of
-from lowtide.data.inference import infer_separated
+from lowtide.data.inference import infer_separated, separated_names
 from lowtide.data.lines import infer_lines, read_lines
-from lowtide.data.schema import check_schema, check_types, fit, with_types
+from lowtide.data.schema import check_schema, check_types, fit, is_text, with_types
 from lowtide.data.separated import read_separated
 from lowtide.errors import LowtideError, count
 
@@ -70,6 +70,32 @@ def schema_of(path: AnyPath, *, types: Mapping[str, str] | None = None, encoding
         return infer_lines(place, types=types)
     schema = columnar_schema(place, form.name)
     return with_types(schema, check_types(types, schema))
+
+
+def schema_like(
+    path: AnyPath, words: Mapping[str, str], *, types: Mapping[str, str] | None = None, encoding: str = "utf-8"
+) -> pa.Schema:
+    """The schema of a further file of a known layout, without looking through all of it where the layout tells enough.
+
+    What was text stays text: a column of codes such as "A7" and "12" reads as numbers in a file that has no letter.
+
+    Args:
+        path: the file.
+        words: the types of the columns of the first file, in words.
+        types: of some columns by name, which come first.
+        encoding: of separated text.
+    """
+    place, form = _found(path, encoding)
+    if form.name not in ("csv", "jsonl"):
+        return schema_of(path, types=types, encoding=encoding)
+    if form.name == "csv":
+        names = separated_names(place, form, encoding)
+        known = {name: word for name, word in words.items() if name in names and word in ("number", "integer", "text")}
+        return schema_of(path, types={**known, **(types or {})}, encoding=encoding)
+    schema = schema_of(path, types=types, encoding=encoding)
+    changed = [field.name for field in schema if words.get(field.name) == "text" and not is_text(field.type)]
+    again = {name: "text" for name in changed if name not in (types or {})}
+    return schema_of(path, types={**(types or {}), **again}, encoding=encoding) if again else schema
 
 
 def _found(path: AnyPath, encoding: str) -> tuple[Path, Format]:

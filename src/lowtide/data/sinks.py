@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 from lowtide.data.formats import Format
 from lowtide.data.spelling import object_lines, separated_header, separated_lines
 
-_ROWS = 8192  # rows made into text at once
+_FEW, _MANY = 8192, 65536  # rows made into text at once: many where they are small
+_BYTES = 1 << 25  # of many rows
 
 
 class Sink(Protocol):
@@ -45,8 +46,9 @@ class _Text:
             file.write(separated_header(schema.names, form.delimiter))
 
     def write(self, table: pa.Table) -> None:
-        for start in range(0, len(table), _ROWS):
-            rows = table.slice(start, _ROWS)
+        step = max(_FEW, min(_MANY, _BYTES * len(table) // max(1, table.nbytes)))
+        for start in range(0, len(table), step):
+            rows = table.slice(start, step)
             lines = separated_lines(rows, self._form.delimiter) if self._form.name == "csv" else object_lines(rows)
             self._file.write(lines)
 

@@ -85,11 +85,32 @@ def one_hot(column: Any, categories: tuple[str, ...], other: bool) -> NDArray[np
     """One column per category, (n, k); an unknown one is the last when that stands for others, else all zeros."""
     known = {value: place for place, value in enumerate(categories)}
     unknown = len(categories) - 1 if other else -1
-    codes = np.array([known.get(str(value), unknown) for value in column.to_list()], dtype=np.intp)
+    texts, cells = _texts(column)
+    codes = np.array([known.get(text, unknown) for text in texts], dtype=np.intp)[cells]
     rows = np.zeros((len(codes), len(categories)), dtype=np.float32)
     (known_rows,) = np.nonzero(codes >= 0)
     rows[known_rows, codes[known_rows]] = 1.0
     return rows
+
+
+def _texts(column: Any) -> tuple[list[str], NDArray[np.intp]]:
+    """Texts, and which of them each cell prints as, (n,).
+
+    Arrow and polars tell the different values of a typed column, so that each is printed once. The values of other
+    columns may be equal and yet print differently, as `1` and `True` do.
+    """
+    if column.dtype != nw.String or not (column.implementation.is_pyarrow() or column.implementation.is_polars()):
+        return [str(value) for value in column.to_list()], np.arange(len(column))
+    array = column.to_arrow().dictionary_encode()
+    chunks = getattr(array, "chunks", [array])
+    texts: list[str] = []
+    cells = [np.zeros(0, dtype=np.intp)]
+    for chunk in chunks:
+        listed = [str(value) for value in (*chunk.dictionary.to_pylist(), None)]
+        codes = chunk.indices.fill_null(len(listed) - 1).to_numpy(zero_copy_only=False)
+        cells.append(codes.astype(np.intp) + len(texts))
+        texts += listed
+    return texts, np.concatenate(cells)
 
 
 def finite(rows: NDArray[Any], name: str = "X") -> NDArray[np.float32]:

@@ -87,23 +87,39 @@ class Encoder:
         self._check_width(rows.shape[1])
         return rows
 
+    def check(self, frame: Any) -> int:
+        """Refuse a data frame that `encode` refuses, without encoding its text; return its number of rows.
+
+        Columns must all be there. Numbers and dates must be such, finite in single precision, and none missing where
+        none was in training: that a value is missing would tell what nobody has judged. Any text is accepted, as by
+        `encode`, to which a category that was not there in training is none of those that were.
+        """
+        held = nw.from_native(frame, eager_only=True)
+        for j, column in enumerate(self._columns(held)):
+            if self.categories[j] is None:
+                numbers(column, self.fills[j], self.dates[j])
+        return len(held)
+
     def _encode_frame(self, frame: Any, stand_in: Floats | None = None) -> NDArray[np.float32]:
-        own = {str(name): name for name in frame.columns}  # pandas also has columns whose names are numbers
-        missing = [name for name in self.names if name not in own]
-        if missing:
-            raise LowtideError(f"X lacks the column(s) {', '.join(missing)} that were there in training")
-        names = self.names or tuple(own)
-        self._check_width(len(names))
         starts = np.cumsum((0, *self.widths))
         blocks = []
-        for j, (name, values) in enumerate(zip(names, self.categories, strict=True)):
-            column = frame.get_column(own[name])
+        for j, (column, values) in enumerate(zip(self._columns(frame), self.categories, strict=True)):
             if values is not None:
                 blocks.append(one_hot(column, values, self.others[j]))
                 continue
             substitute = None if stand_in is None else float(stand_in[starts[j]])
             blocks.append(numbers(column, self.fills[j], self.dates[j], stand_in=substitute))
         return np.concatenate(blocks, axis=1)
+
+    def _columns(self, frame: Any) -> list[Any]:
+        """The columns of a narwhals frame in the order of training."""
+        own = {str(name): name for name in frame.columns}  # pandas also has columns whose names are numbers
+        missing = [name for name in self.names if name not in own]
+        if missing:
+            raise LowtideError(f"X lacks the column(s) {', '.join(missing)} that were there in training")
+        names = self.names or tuple(own)
+        self._check_width(len(names))
+        return [frame.get_column(own[name]) for name in names]
 
     def _check_width(self, columns: int) -> None:
         if columns != len(self.categories):
