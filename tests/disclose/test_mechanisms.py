@@ -329,3 +329,18 @@ def test_constants_are_fine_where_they_are_not_noised():
 
 def test_nothing_hidden_needs_no_noise():
     assert build().hide(ROWS, np.zeros(4, dtype=bool)).tobytes() == ROWS.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [("fill", "much"), ("fill", [1]), ("keeps", ["a"]), ("kinds", 3), ("categories", ["Ulm"]), ("low", ["a"])],
+)
+def test_a_garbled_configuration_is_refused(place, value):
+    frame = pd.DataFrame({"age": [1.0, 2.0, 3.0], "town": ["Ulm", "Bonn", "Ulm"]})
+    rows, encoder = read_table(frame)
+    config = Mechanism.build(encoder, encoder.features(), rows, kind="redact").to_config()
+    assert Mechanism.from_config(config).kinds == ("redact", "redact")
+    part = config["private"] if place in config["private"] else config
+    part[place] = value
+    with pytest.raises(LowtideError):
+        Mechanism.from_config(config)

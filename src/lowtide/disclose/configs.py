@@ -37,6 +37,10 @@ def from_plain(config: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of the `Mechanism` that `to_plain` wrote."""
     try:
         private = config["private"]
+        if not all(values is None or _are_texts(values) for values in private["categories"]):
+            raise TypeError("categories")
+        if isinstance(config["fill"], bool) or not isinstance(config["fill"], (int, float)):
+            raise TypeError("fill")
         return {
             "encoder": read_encoder({**private, "names": config["columns"]}),
             "features": Features(np.array(config["features"]["groups"]), tuple(config["features"]["names"])),
@@ -47,5 +51,11 @@ def from_plain(config: Mapping[str, Any]) -> dict[str, Any]:
             "keeps": np.array(config["keeps"], dtype=float),
             **{name: config[name] for name in _PLAIN},
         }
-    except (KeyError, TypeError) as error:
+    except LowtideError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise LowtideError("the configuration lacks or garbles a part of a mechanism; save it again") from error
+
+
+def _are_texts(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
