@@ -75,7 +75,7 @@ class Release:
 def load(folder: Path | None, file: str, *, drop: Sequence[str] = ()) -> pa.Table:
     """Read one of the tables, or say where it should lie."""
     if folder is None or not (folder / file).is_file():
-        raise LowtideError(f"{file} is not there; name its folder with --data, such as --data ../shared/data/tables")
+        raise LowtideError(f"{file} is not there; name its folder with --data")
     table = read(folder / file)
     return table.drop_columns([name for name in drop if name in table.column_names])
 
