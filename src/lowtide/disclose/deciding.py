@@ -197,7 +197,7 @@ def make_sequential(
     each = np.inf if epsilon is None else epsilon
     if budget is None:
         return _try_rule(problem, Rule(each, np.inf, problem.keep, problem.hide), None, tick)
-    _planner(problem, budget, tick)
+    _planner(problem, budget, tick)  # for its refusal of a budget that cannot be kept, before any long fit
     rule = Rule(each, budget.density(problem.data.classes.prior), problem.keep, problem.hide)
     policy, check = _try_rule(problem, rule, None, lambda done: tick(0.5 * done))
     if check.agrees(budget):
