@@ -378,3 +378,14 @@ def test_a_membership_term_belongs_to_its_release():
         certify_disclosed(0.1, [0.5, 0.5], features=2, membership=term)
     with pytest.raises(LowtideError, match=r"compute it at 0\.2"):
         certify_disclosed(0.2, [0.5, 0.5], features=1, membership=term)
+
+
+def test_redaction_is_said_in_plain_words_and_noise_is_not_called_redaction():
+    plain = "tell exactly nothing"
+    hidden = np.array([True, False])
+    redacted = certify_plan(0.1, [0.5, 0.5], ratios=[0.0, 0.0], hidden=hidden)
+    noised = certify_plan(0.1, [0.5, 0.5], ratios=[0.5, 0.0], hidden=hidden)
+    answered = certify_plan(0.1, [0.5, 0.5], ratios=[0.0, 0.0], hidden=hidden, responses=[(0.3, 4)])
+    assert plain in " ".join(redacted.statements)
+    assert plain not in " ".join(noised.statements)
+    assert plain not in " ".join(answered.statements)

@@ -38,6 +38,7 @@ _NO_DENSITY = (
     "Which values are hidden was decided by an estimated density, so there is no worst-case bound for the whole "
     "release and none for its hidden part."
 )
+_REDACTED = "Nothing of a hidden value is left in the release: by themselves the hidden features tell exactly nothing."
 _RUNNING = (
     "Were the density exact, a release whose last feature is shown would tell at most {epsilon:.4g} nats about any "
     "class, for or against it."
@@ -129,10 +130,11 @@ def certify_plan(
     pair = partial(response.pairwise, ratio=ratio, keeps=keeps, categories=categories)
     alone = _below(limit, [float(response.lift(pair, epsilon, _prior(prior), side).max()) for side in SIDES])
     added = Guarantee(epsilon, min(1.0, _ROUND_UP * float(pair(epsilon))))
+    redacted = (_REDACTED,) if float(pair(0.0)) == 0.0 else ()
     if mask.all():
-        words = (_in_words("the whole release", alone), _CONDITIONS)
+        words = (*redacted, _in_words("the whole release", alone), _CONDITIONS)
         return Certificate("plan", epsilon, alone, words, alone, added)
-    said = (_SOME_RAW, _in_words("the hidden features alone", alone), _adds(added), _CONDITIONS)
+    said = (_SOME_RAW, *redacted, _in_words("the hidden features alone", alone), _adds(added), _CONDITIONS)
     return Certificate("plan", epsilon, limit, said, alone, added)
 
 
