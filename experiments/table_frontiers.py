@@ -23,7 +23,9 @@ from lowtide.audit import CorrelationRemover, Leace, MutualInformation, RandomFe
 from lowtide.data import read
 from lowtide.density.secrets import read_classes
 from lowtide.density.threads import one_thread
-from lowtide.disclose import Plan
+from lowtide.disclose import Mechanism, Plan
+from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
+from lowtide.disclose.planning import Point
 from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.features.frames import read_table
@@ -115,24 +117,44 @@ def judge(job: Task, method: str, setting: str, rows: NDArray[np.float32], kept:
 
 
 def ours(job: Task, rows: NDArray[np.float32], features: Features, budgets: Sequence[float]) -> Iterator[Release]:
-    """Every point that planning visits, and the ones it chooses."""
+    """Every point that planning visits, and the ones it chooses: columns raw, noised or redacted."""
     place, seen = np.flatnonzero(job.train), set()
     for budget in budgets:
         tide = TIDE(random_state=job.seed, progress=False)
-        hider = Obfuscator(tide, "plan", budget=budget, random_state=job.seed)
+        hider = Obfuscator(tide, "plan", "mixed", budget=budget, random_state=job.seed)
         useful = None if job.utility is None else job.utility[place]
         hider.fit(job.x.take(place), job.secret[place], utility=useful)
         if not isinstance(hider.policy_, Plan):
             raise TypeError("a plan was asked for")
-        chosen = hider.policy_.hidden
-        for hidden in (*(point.hidden for point in hider.policy_.curve), chosen):
-            if hidden.tobytes() not in seen:
-                seen.add(hidden.tobytes())
-                mark = f", chosen for {budget:g} nat" if (hidden == chosen).all() else ""
-                shown = tuple(name for name, h in zip(features.names, hidden, strict=True) if not h)
-                released = np.where(features.columns(hidden), np.float32(0), rows)
-                judged = judge(job, "plan", f"{len(shown)} columns{mark}", released, float((~hidden).mean()))
-                yield replace(judged, released=shown)
+        last = Point(hider.policy_.hidden, 0.0, hider.policy_.curve[0].reading, None, *_noise(hider))
+        for point in (*hider.policy_.curve, last):
+            key = point.hidden.tobytes(), point.noised, point.lam
+            if key not in seen:
+                seen.add(key)
+                mark = f", chosen for {budget:g} nat" if key == (last.hidden.tobytes(), last.noised, last.lam) else ""
+                yield judge_point(job, point, rows, features, mark)
+
+
+def _noise(hider: Obfuscator) -> tuple[tuple[int, ...], float | None]:
+    """The features that the chosen plan noises, and their λ."""
+    noised = np.flatnonzero(hider.mechanism_.ratios() > 0)
+    return tuple(map(int, noised)), hider.mechanism_.lam
+
+
+def judge_point(job: Task, point: Point, rows: NDArray[np.float32], features: Features, mark: str) -> Release:
+    """Release the table as a point of the curve says, and judge it."""
+    encoder = read_table(job.x)[1]
+    mechanism = Mechanism.build(encoder, features, rows[job.train], kind="redact")
+    if point.noised:
+        noisy = Mechanism.build(encoder, features, rows[job.train], kind="gaussian", lam=point.lam)
+        mechanism = noisy.only(np.isin(np.arange(len(features)), point.noised))
+    key = np.random.SeedSequence([job.seed, 0x7AB1E]).generate_state(KEY_BYTES // 4).tobytes()
+    released = mechanism.hide(rows, point.hidden, noise=KeyedNoise(key), ids=np.arange(len(rows)))
+    shown = [name for name, hidden in zip(features.names, point.hidden, strict=True) if not hidden]
+    noised = [f"{features.names[j]} + noise {point.lam:g}" for j in point.noised]
+    setting = f"{len(shown)} columns{f' + {len(noised)} noised' if noised else ''}{mark}"
+    judged = judge(job, "plan", setting, released, float((~point.hidden).mean()))
+    return replace(judged, released=(*shown, *noised))
 
 
 def rivals(job: Task, rows: NDArray[np.float32], features: Features, quick: bool) -> Iterator[Release]:

@@ -38,7 +38,10 @@ from lowtide.report.console import print_table, write_json
 from lowtide.report.html import Report, write_report
 
 Policy = Annotated[Literal["plan", "disclosed", "paper"], typer.Option("--policy", help="who decides what is hidden")]
-Mechanism = Annotated[Literal["redact", "gaussian"], typer.Option("--mechanism", help="what hiding does")]
+Mechanism = Annotated[
+    Literal["redact", "gaussian", "mixed"],
+    typer.Option("--mechanism", help="what hiding does; mixed noises numbers where that is enough"),
+]
 BudgetText = Annotated[
     str | None,
     typer.Option("--budget", help="what the release may tell: 0.02 (nats), 0.03bits", show_default="0.01 nat"),
@@ -86,7 +89,9 @@ def run(
     _check_places(file, policy, output, json, report, figures)
     limit = _budget(budget, attacker_accuracy)
     if mechanism == "redact" and not lam is delta is None:
-        raise LowtideError("--lam and --delta are about noise, and redaction draws none; add --mechanism gaussian")
+        raise LowtideError(
+            "--lam and --delta are about noise, and redaction draws none; add --mechanism gaussian or mixed"
+        )
     given = read_given(file, secret, types, encoding)
     kept, hidden = _columns(keep, given), _columns(hide, given)
     if set(kept) & set(hidden):

@@ -121,9 +121,20 @@ def _done(card: ReleaseCard) -> list[str]:
         f"{card.rows} rows, a secret of {card.classes} classes; {_percent(card.changed)} of the values were changed.",
         f"Hidden for everybody ({len(everybody)} of {len(card.features)}): {_some(list(map(_quoted, everybody)))}.",
     ]
+    noised = [_quoted(name) for name in card.parameters.get("noised") or ()]
+    if noised:
+        lines.append(
+            f"Of these, noised and not redacted ({len(noised)}): {_some(noised)}; the noise is "
+            f"{card.parameters.get('lam')} of the range of a column."
+        )
     if partly:
         lines.append(f"Hidden in some rows ({len(partly)} of {len(card.features)}): {_some(partly)}.")
-    given = {name: value for name, value in card.parameters.items() if value is not None and value not in ("", ())}
+    told = {"noised"}
+    given = {
+        name: value
+        for name, value in card.parameters.items()
+        if name not in told and value is not None and value not in ("", ())
+    }
     options = [f"{_quoted(name)} = {_quoted(_shown(value))}" for name, value in given.items()]
     return [*lines, f"Options: {'; '.join(options)}."] if options else lines
 

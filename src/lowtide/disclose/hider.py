@@ -182,4 +182,5 @@ def _read_point(config: Mapping[str, Any], features: Features) -> Point:
     reading, useful = (
         value and Reading(Estimate(**value["leakage"]), Estimate(**value["accuracy"])) for value in readings
     )
-    return Point(_mask(config["hidden"], features), float(config["kept"]), reading, useful)
+    noised, lam = tuple(map(int, config.get("noised", ()))), config.get("lam")
+    return Point(_mask(config["hidden"], features), float(config["kept"]), reading, useful, noised, lam)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -136,6 +136,16 @@ class Mechanism:
             lam = float(within("lam", lam, 0.0, np.inf, low_open=True, high_open=True))
         lam, keeps = scales(encoder, kinds, lam, epsilon, delta, prior)
         return cls(encoder, features, kinds, low, high, keeps, lam, float(fill), clip)
+
+    def only(self, noised: ArrayLike) -> Mechanism:
+        """The same with noise on the features where `noised`, (m,), is true; the others are redacted."""
+        stays = self.features.mask(noised)[self._owners]
+        kinds: tuple[Kind, ...] = tuple(
+            kind if stay else "redact" for kind, stay in zip(self.kinds, stays, strict=True)
+        )
+        low, high = (np.where(stays, end, np.nan) for end in (self.low, self.high))
+        lam = self.lam if "gaussian" in kinds else None
+        return replace(self, kinds=kinds, low=low, high=high, keeps=np.where(stays, self.keeps, 0.0), lam=lam)
 
     @property
     def draws(self) -> bool:

@@ -27,18 +27,20 @@ from lowtide.disclose.certificate import Certificate, certify_disclosed, certify
 from lowtide.disclose.deciding import Check, Problem, Tick, make_plan, make_sequential, refuse_few
 from lowtide.disclose.hider import Hider, names_of
 from lowtide.disclose.keys import open_noise
-from lowtide.disclose.layout import column_names, owners
+from lowtide.disclose.layout import column_names, constants, owners
 from lowtide.disclose.mechanisms import Mechanism
 from lowtide.disclose.membership import membership
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
 from lowtide.disclose.policies import Paper, Plan, Policy
 from lowtide.disclose.scout import Secrets
 from lowtide.disclose.sequential import Sequential
+from lowtide.disclose.softening import soften
 from lowtide.errors import LowtideError, one_of, within
 from lowtide.features import Features
 from lowtide.features.frames import Encoder, read_table
 
 PolicyName = Literal["plan", "disclosed", "paper"]
+MechanismName = Literal["redact", "gaussian", "mixed"]
 _BUDGET = 0.01  # nats
 _PAPER_EPSILON = 0.5
 _PAPER_NOISE = 1.0
@@ -58,13 +60,14 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         policy: `plan` hides the same features for everybody; `disclosed` goes through the features of each row and
             hides what tells too much given what the row has already disclosed; `paper` looks at the raw row, and is
             here to reproduce the paper.
-        mechanism: what hiding does: `redact`, or `gaussian` noise on numbers.
+        mechanism: what hiding does: `redact`; `gaussian` noise on numbers; or `mixed`, where `plan` redacts and then
+            gives numbers back with the least noise that keeps the budget.
         budget: how much the whole release may tell: nats, `Budget.bits(…)`, `Budget.accuracy(…)`, or a text such as
             `"0.03bits"`. By default 0.01 nat, unless `disclosed` is given an `epsilon`.
         epsilon: for `paper` and `disclosed`, the largest density of a feature that is shown; also the ε at which
             noise is calibrated and bounds are stated (0.1 by default).
         delta: with `epsilon`, calibrates the noise: even everything hidden together keeps (ε, δ).
-        lam: the scale of the noise in units of each column's range, instead of (ε, δ).
+        lam: the scale of the noise in units of each column's range, instead of (ε, δ); `mixed` finds it by itself.
         keep: names of features that must be released as they are.
         hide: names of features that must be hidden.
         bounds: the valid range of numeric columns, a pair for all or one per name; by default that of the reference
@@ -89,7 +92,7 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self,
         estimator: TIDE | None = None,
         policy: PolicyName = "plan",
-        mechanism: Literal["redact", "gaussian"] = "redact",
+        mechanism: MechanismName = "redact",
         *,
         budget: Budget | float | str | None = None,
         epsilon: float | None = None,
@@ -141,8 +144,8 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             useful, prized = _useful(X, problem, utility)
             problem = replace(problem, utility=useful, prized=prized)
         with progress_bar("deciding what to hide", 100, self.progress) as tick:
-            self.policy_, self.check_ = self._decide(problem, X, y, lambda done: tick(int(100 * done)))
-        self.mechanism_, self.leakage_ = problem.mechanism, self.check_.leakage
+            self.policy_, self.check_, self.mechanism_ = self._decide(problem, X, y, lambda done: tick(int(100 * done)))
+        self.leakage_, problem = self.check_.leakage, replace(problem, mechanism=self.mechanism_)
         self._noise = open_noise(self.key_file) if problem.mechanism.draws else None
         flags = self.policy_.flags(problem.data.rows, problem.standins)
         self.card_ = self._card(problem, flags)
@@ -176,7 +179,9 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _read(self, x: Any, s: ArrayLike | None) -> Problem:
         """Check what was given and lay it out."""
         one_of("policy", self.policy, ("plan", "disclosed", "paper"))
-        one_of("mechanism", self.mechanism, ("redact", "gaussian"))
+        one_of("mechanism", self.mechanism, ("redact", "gaussian", "mixed"))
+        if self.mechanism == "mixed" and (self.policy != "plan" or self.delta is not None):
+            raise LowtideError("mechanism='mixed' is for policy='plan', and takes lam or nothing; leave delta out")
         if self.epsilon is not None:
             within("epsilon", self.epsilon, 0.0, np.inf, high_open=True)
         if self.policy == "paper" and self.budget is not None:
@@ -204,24 +209,36 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         keep, hide = named(_list(self.keep), features, "keep"), named(_list(self.hide), features, "hide")
         if (keep & hide).any():
             raise LowtideError(f"{', '.join(_names(features, keep & hide))} cannot be both kept and hidden; choose")
-        mechanism = Mechanism.build(
+        mechanism = self._mechanism(encoder, features, rows, classes.prior)
+        options = tide._options()
+        key = np.random.SeedSequence([options.seed, _ROOM]).generate_state(KEY_BYTES // 4).tobytes()
+        return Problem(Secrets(rows, codes, classes), features, mechanism, options, keep, hide, KeyedNoise(key))
+
+    def _mechanism(self, encoder: Encoder, features: Features, rows: Any, prior: Any) -> Mechanism:
+        """How hidden features are disclosed; `mixed` begins with redaction."""
+        return Mechanism.build(
             encoder,
             features,
             rows,
-            kind=self.mechanism,
+            kind="gaussian" if self.mechanism == "gaussian" else "redact",
             categorical=self.categorical,
             lam=_PAPER_NOISE if self.policy == "paper" and self.lam is None and self.delta is None else self.lam,
             # Without δ, ε is the threshold of the policy and no promise about noise.
             epsilon=None if self.delta is None else self.epsilon,
             delta=self.delta,
-            prior=classes.prior,
+            prior=prior,
             bounds=self.bounds,
             fill=self.fill,
             keep=_list(self.keep),
         )
-        options = tide._options()
-        key = np.random.SeedSequence([options.seed, _ROOM]).generate_state(KEY_BYTES // 4).tobytes()
-        return Problem(Secrets(rows, codes, classes), features, mechanism, options, keep, hide, KeyedNoise(key))
+
+    def _noisy(self, problem: Problem) -> Mechanism:
+        """For `mixed`: noise on every number that has a range."""
+        encoder, features, rows = problem.mechanism.encoder, problem.features, problem.data.rows
+        flat = constants(encoder, features, rows, self.bounds)
+        return Mechanism.build(
+            encoder, features, rows, kind="gaussian", lam=1.0, bounds=self.bounds, fill=self.fill, keep=flat
+        )
 
     def _tide(self) -> TIDE:
         if self.estimator is not None and not isinstance(self.estimator, TIDE):
@@ -229,19 +246,33 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tide = TIDE() if self.estimator is None else clone(self.estimator)
         return tide.set_params(random_state=self.random_state) if self.estimator is None else tide
 
-    def _decide(self, problem: Problem, x: Any, s: Any, tick: Tick) -> tuple[Policy, Check]:
+    def _decide(self, problem: Problem, x: Any, s: Any, tick: Tick) -> tuple[Policy, Check, Mechanism]:
         budget = None if self.budget is None else Budget.read(self.budget)
         if self.policy == "paper":
             epsilon = _PAPER_EPSILON if self.epsilon is None else float(self.epsilon)
             policy = Paper(self._fit_tide(x, s), epsilon, problem.keep, problem.hide)
-            return policy, problem.check(policy.flags(problem.data.rows, problem.standins))
+            return policy, problem.check(policy.flags(problem.data.rows, problem.standins)), problem.mechanism
         if budget is None and (self.policy == "plan" or self.epsilon is None):
             budget = Budget(_BUDGET)
         if budget is not None:
             budget.check(problem.data.classes.prior)
         if self.policy == "plan":
-            return make_plan(problem, budget or Budget(_BUDGET), tick)
-        return make_sequential(problem, budget, self.epsilon, tick)
+            return self._plan(problem, budget or Budget(_BUDGET), tick)
+        return *make_sequential(problem, budget, self.epsilon, tick), problem.mechanism
+
+    def _plan(self, problem: Problem, budget: Budget, tick: Tick) -> tuple[Plan, Check, Mechanism]:
+        if self.mechanism != "mixed":
+            return *make_plan(problem, budget, tick), problem.mechanism
+        plan, check = make_plan(problem, budget, lambda done: tick(0.8 * done))
+        mechanism, softer, points = soften(
+            problem,
+            self._noisy(problem),
+            plan.hidden,
+            budget,
+            lam=None if self.lam is None else float(self.lam),
+            tick=lambda done: tick(0.8 + 0.2 * done),
+        )
+        return replace(plan, curve=(*plan.curve, *points)), softer or check, mechanism
 
     def _fit_tide(self, x: Any, s: ArrayLike) -> Density:
         artefact = self._tide().fit(x, s).artefact
@@ -269,11 +300,16 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 "epsilon": self.epsilon,
                 "delta": self.delta,
                 "lam": problem.mechanism.lam,
+                "noised": self._noised(problem),
                 "categorical": self.categorical,
                 "keep": _list(self.keep),
                 "hide": _list(self.hide),
             },
         )
+
+    def _noised(self, problem: Problem) -> tuple[str, ...]:
+        """The features that `mixed` noises; the other hidden ones are redacted."""
+        return tuple(_names(problem.features, problem.mechanism.ratios() > 0)) if self.mechanism == "mixed" else ()
 
     def _certificate(self, problem: Problem, flags: Bools) -> Certificate:
         mechanism, prior = problem.mechanism, problem.data.classes.prior

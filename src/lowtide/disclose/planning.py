@@ -22,7 +22,7 @@ from lowtide.interface import Estimate
 _ORDERS = 12
 _FALL = 0.6  # refit when the leakage has fallen to this share
 _NEXT_TO_NOTHING = 0.25  # of the budget: below it the rest of the curve is read without refitting
-_ENOUGH = 1e-3  # nats
+ENOUGH = 1e-3  # nats
 _PLAIN = 0.1  # weight of the plain worth beside the usefulness
 
 
@@ -32,15 +32,19 @@ class Point:
 
     Attributes:
         hidden: (m,) what it hides.
-        kept: the share of the worth of all features that it keeps.
+        kept: the share of the worth of all features that it keeps as they are.
         reading: what is left for an attacker, on held-out rows.
         useful: what is left for the use one has in mind, when there is one.
+        noised: the hidden features that are noised where the others are redacted; none where all are hidden alike.
+        lam: the λ of their noise.
     """
 
     hidden: Bools
     kept: float
     reading: Reading
     useful: Reading | None = None
+    noised: tuple[int, ...] = ()
+    lam: float | None = None
 
 
 @dataclass(frozen=True)
@@ -176,7 +180,7 @@ class Planner:
             lost[j] = max(0.0, value - useful.read(~trial).leakage.value) if useful else 0.0
         worth = self.worth if useful is None else self._blend(lost)
         # What hides nothing costs what it is worth: then the cheapest goes.
-        gain = np.where(np.isfinite(told), np.maximum(told, 0.0) + _ENOUGH / 10, 0.0)
+        gain = np.where(np.isfinite(told), np.maximum(told, 0.0) + ENOUGH / 10, 0.0)
         more = hidden | (np.arange(len(hidden)) == np.argmax(gain / worth))
         left = None if useful is None else useful.read(~more)
         return Point(more, float(self.worth[~more].sum()), fresh.read(~more), left)
@@ -211,7 +215,7 @@ class Planner:
                 break
             worth = self._worth_of_release(hidden, {j: trials[j] for j in allowed})
             least = min(readings[j].leakage.value for j in allowed)
-            best = min(allowed, key=lambda j: (readings[j].leakage.value - least + _ENOUGH) / worth[j])
+            best = min(allowed, key=lambda j: (readings[j].leakage.value - least + ENOUGH) / worth[j])
             hidden = hidden.copy()
             hidden[best] = False
             candidates = [j for j in allowed if j != best]
@@ -247,4 +251,4 @@ class Planner:
 
     def _is_next_to_nothing(self, reading: Reading) -> bool:
         limit = _NEXT_TO_NOTHING * self.budget.limit if self.budget.unit == "nats" else 0.0
-        return reading.leakage.value <= max(limit, _ENOUGH)
+        return reading.leakage.value <= max(limit, ENOUGH)

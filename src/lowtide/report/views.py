@@ -113,6 +113,8 @@ def tradeoff(
     def told(reading: Reading) -> Estimate:
         return reading.accuracy if accuracy else reading.leakage.bits
 
+    # Noise keeps nothing as it was: its points lie above others at the same place, off the curve of what is kept.
+    curve = [point for point in curve if not point.noised]
     spots = tuple(sorted((Spot(p.kept, told(p.reading)) for p in curve), key=lambda spot: spot.kept))
     limit = None if budget is None else budget.limit if accuracy else budget.limit / NATS_PER_BIT
     place = None
