@@ -1,10 +1,6 @@
 """The report: one file, complete, harmless, and without a value of the data or a label of the secret."""
 
-import html
-import os
 import re
-import shutil
-import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -32,7 +28,6 @@ LABELS = ("ZEBRA", "OKAPI")
 SECTIONS = ("verdict", "leaks", "tradeoff", "attacks", "change", "card", "reading")
 HOSTILE = '<script>alert("x")</script>'
 VOID = {"meta", "link", "br", "hr", "img", "input"}
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 def around(value, half=0.02, n=500):
@@ -383,37 +378,8 @@ class TestRefuses:
             Report(**({"title": "t", "secret": "v"} | {name: " "}))
 
 
-@pytest.mark.skipif(
-    CHROMIUM is None and os.environ.get("LOWTIDE_BROWSER") != "required",
-    reason="no Chromium on this machine to lay the page out",
-)
 class TestInABrowser:
-    def laid_out(self, pages, tmp_path):
-        """How wide pages are, each in a window of a given width and with every table unfolded."""
-        measure = (
-            "document.querySelector('output').textContent = [...document.querySelectorAll('iframe')].map(frame => {"
-            "frame.contentDocument.querySelectorAll('details').forEach(part => part.open = true);"
-            "return frame.contentDocument.documentElement.scrollWidth}).join(' ')"
-        )
-        frames = "".join(
-            f'<iframe style="width:{width}px;height:900px;border:0" srcdoc="{html.escape(page)}"></iframe>'
-            for page, width in pages
-        )
-        wrapper = tmp_path / "wrapper.html"
-        wrapper.write_text(
-            f"<!DOCTYPE html><meta charset=utf-8><output></output>{frames}<script>onload = () => {{{measure}}}</script>"
-        )
-        options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=4000"]
-        done = subprocess.run(  # noqa: S603 - a browser on our own page
-            [CHROMIUM, *options, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", wrapper.as_uri()],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        )
-        return [int(width) for width in re.search(r"<output>([\d ]+)</output>", done.stdout)[1].split()]
-
-    def test_the_page_is_as_wide_as_the_window(self, page, tmp_path):
+    def test_the_page_is_as_wide_as_the_window(self, page, widths):
         names = (HOSTILE, "W" * 90, "年" * 60, "a_name_without_any_place_to_break_" * 5)
         long = Report(
             "title" * 30, "vote" * 30, a_scan(names), a_curve(4), names, np.arange(4) < 2, "0.1", card=a_card()
@@ -421,6 +387,6 @@ class TestInABrowser:
         wide = page.replace("<main>", '<main><div style="width:700px">wide</div>')
         assert "700px" in wide
         pages = [(text, width) for text in (page, render(long)) for width in (390, 1280)]
-        *found, control = self.laid_out([*pages, (wide, 390)], tmp_path)
+        *found, control = widths([*pages, (wide, 390)])
         assert found == [390, 1280, 390, 1280]
         assert control > 700, "a page that is too wide would be seen"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lowtide.report.views import interval, percent, percents, plain
+from lowtide.report.views import TABLE, Nouns, interval, percent, percents, plain
 from lowtide.report.words import listed
 
 if TYPE_CHECKING:
@@ -13,9 +14,9 @@ if TYPE_CHECKING:
 
 _NAMED = 24  # features listed by name; the card's JSON has them all
 _DONE = {
-    "plan": "The same features are hidden for everybody.",
-    "disclosed": "Feature by feature, a value is hidden where it would tell too much beyond what was disclosed before.",
-    "paper": "Feature by feature, a value is hidden where it would tell too much beyond the raw values before it.",
+    "plan": "The same {features} are hidden for everybody.",
+    "disclosed": "{Each}, a value is hidden where it would tell too much beyond what was disclosed before.",
+    "paper": "{Each}, a value is hidden where it would tell too much beyond the raw values before it.",
 }
 
 
@@ -36,18 +37,19 @@ class CardView:
     footer: str
 
 
-def view_card(card: ReleaseCard) -> CardView:
-    """Put a card into words; names of features are cut after a few."""
+def view_card(card: ReleaseCard, nouns: Nouns = TABLE) -> CardView:
+    """Put a card into words; names of features are cut after a few, and patches only counted."""
     everybody = [feature.name for feature in card.features if feature.hidden == 1]
     partly = sorted((f for f in card.features if 0 < f.hidden < 1), key=lambda feature: -feature.hidden)
     total = len(card.features)
+    done = _DONE[card.policy].format(features=nouns.features, Each=f"{nouns.feature.capitalize()} by {nouns.feature}")
     facts = [
-        ("Policy", f"{card.policy}. {_DONE[card.policy]}"),
+        ("Policy", f"{card.policy}. {done}"),
         ("Mechanism", plain(card.mechanism)),
-        ("Rows", f"{card.rows:,}"),
+        (nouns.rows.capitalize(), f"{card.rows:,}"),
         ("Values of the secret", str(card.classes)),
         ("Values changed", percent(card.changed)),
-        ("Hidden for everybody", f"{len(everybody)} of {total}: {listed(everybody, _NAMED)}"),
+        ("Hidden for everybody", _some(everybody, total, nouns)),
     ]
     if card.leakage is not None:
         facts.append(("Estimated leakage", f"{interval(card.leakage)} nats, {interval(card.leakage.bits)} bits"))
@@ -58,27 +60,38 @@ def view_card(card: ReleaseCard) -> CardView:
         )
     if partly:
         names = [f"{plain(feature.name, 60)} ({percent(feature.hidden)})" for feature in partly]
-        facts.append(("Hidden in some rows", f"{len(partly)} of {total}: {listed(names, _NAMED)}"))
+        facts.append((f"Hidden in some {nouns.rows}", _some(names, total, nouns)))
     given = {name: value for name, value in card.parameters.items() if value is not None and value not in ("", ())}
     if given:
         facts.append(("Options", "; ".join(f"{plain(name)} = {_shown(value)}" for name, value in given.items())))
     software = ", ".join(f"{plain(name)} {plain(version)}" for name, version in card.versions.items())
     digest = f" SHA-256 of the released data: {card.data_sha256}." if card.data_sha256 else ""
     return CardView(
-        tuple(facts), card.certificate.statements, _open(card), f"Written {card.created} with {software}.{digest}"
+        tuple(facts),
+        card.certificate.statements,
+        _open(card, nouns),
+        f"Written {card.created} with {software}.{digest}",
     )
 
 
-def _open(card: ReleaseCard) -> tuple[str, ...]:
+def _some(names: Sequence[str], total: int, nouns: Nouns) -> str:
+    """How many of all features, and which, where their names say something."""
+    if not nouns.named:
+        return f"{len(names)} of {total} {nouns.features}"
+    return f"{len(names)} of {total}: {listed(names, _NAMED)}"
+
+
+def _open(card: ReleaseCard, nouns: Nouns) -> tuple[str, ...]:
     raw = [feature.name for feature in card.features if feature.hidden == 0]
     said = [
-        "All of this is about one row: whoever stands in several is less protected.",
+        f"All of this is about one {nouns.row}: whoever stands in several is less protected.",
         "The estimate and the attacks speak for the data they were computed on; a better attacker may exist.",
     ]
     if card.policy != "plan":
         return ("Any worst case: what the release tells is known from the estimate and the attacks only.", *said)
     if raw:
-        said.insert(0, f"Anything about what is released as it is ({len(raw)} features): {listed(raw, _NAMED)}.")
+        names = f": {listed(raw, _NAMED)}" if nouns.named else ""
+        said.insert(0, f"Anything about what is released as it is ({len(raw)} {nouns.features}){names}.")
     return tuple(said)
 
 

@@ -10,41 +10,47 @@ from numpy.typing import NDArray
 
 from lowtide.errors import LowtideError
 from lowtide.interface import Attack, Estimate
+from lowtide.report.pictures import FEWEST_IMAGES, PictureMaps
+from lowtide.report.views import IMAGES, TABLE, Nouns
 
 if TYPE_CHECKING:  # a report reads their attributes; it makes none of them
     from lowtide.audit.judge import AuditReport
+    from lowtide.density.image_scan import PictureScan
     from lowtide.density.scan import Scan
     from lowtide.disclose.card import ReleaseCard
     from lowtide.disclose.planning import Point
 
+__all__ = ["FEWEST", "Mark", "PictureMaps", "Report", "marks"]
 FEWEST = 20  # rows that an average must rest on before it leaves the house; statistical offices ask for 10 or so
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What is known about a table and its release; every part but the first two may be missing.
+    """What is known about a table, or images, and its release; every part but the first two may be missing.
 
     Attributes:
         title: of the page, such as "survey.csv: what it tells about vote".
         secret: what the secret is called: the name of its column, never one of its values.
-        scan: what the table tells before anything is hidden.
+        scan: what the table tells before anything is hidden; of images only with `pictures`, which has the patches.
         curve: the trade-off that planning found.
         features: the m names that the masks are about.
         chosen: (m,) what the chosen plan hides.
         budget: what the release may tell, as it was given or as `str(Budget)` says it.
         audit: what fresh attackers make of the release.
         card: the release card.
+        pictures: maps of images, in place of bars and names of patches.
     """
 
     title: str
     secret: str
-    scan: Scan | None = None
+    scan: Scan | PictureScan | None = None
     curve: tuple[Point, ...] = ()
     features: tuple[str, ...] = ()
     chosen: NDArray[np.bool_] | None = None
     budget: str = ""
     audit: AuditReport | None = None
     card: ReleaseCard | None = None
+    pictures: PictureMaps | None = None
 
     def __post_init__(self) -> None:
         for name, text in (("title", self.title), ("secret", self.secret)):
@@ -55,6 +61,30 @@ class Report:
             raise LowtideError(
                 f"features names {len(self.features)} features; curve and chosen must be booleans, one per name"
             )
+        if self.pictures is None and hasattr(self.scan, "grid"):
+            raise LowtideError("a scan of images has no table of features; give pictures, the maps of its patches, too")
+        if self.pictures is not None:
+            self._check_pictures(self.pictures, bool(masks))
+
+    def _check_pictures(self, maps: PictureMaps, has_masks: bool) -> None:
+        if has_masks and len(self.features) != len(maps.grid):
+            raise LowtideError(
+                f"features names {len(self.features)} features; the images have {len(maps.grid)} patches"
+            )
+        if self.chosen is not None and maps.hidden is not None and not np.array_equal(self.chosen, maps.hidden):
+            raise LowtideError("chosen and pictures.hidden name different patches; leave one of them out")
+
+    @property
+    def nouns(self) -> Nouns:
+        """What it calls its things: an audit of images compares no columns, which tells them from a table."""
+        change = None if self.audit is None else self.audit.change
+        return IMAGES if self.pictures is not None or (change is not None and not change.columns) else TABLE
+
+    @property
+    def mask(self) -> NDArray[np.bool_] | None:
+        """(m,) the patches that a plan hides."""
+        hidden = self.chosen if self.pictures is None or self.pictures.hidden is None else self.pictures.hidden
+        return None if hidden is None else np.asarray(hidden)
 
     @property
     def attacks(self) -> tuple[Attack, ...]:
@@ -106,30 +136,57 @@ class Mark:
 def marks(report: Report) -> dict[str, Mark]:
     """A mark for every section that has data.
 
-    Everything in a report is an average or a name of a column. An average over few rows tells about those rows, so
-    below `FEWEST` rows a section stays inside.
+    Everything in a report of a table is an average or a name of a column. An average over few rows tells about those
+    rows, so below `FEWEST` rows a section stays inside. An average image needs `FEWEST_IMAGES`, and single images
+    always stay inside.
     """
     found: dict[str, Mark] = {}
-    if report.scan is not None:
-        why = "Names which columns go with the secret, as averages over {n} held-out rows; no row, no value, no label."
-        found["leaks"] = _resting(report.scan.information.n, why)
+    nouns = report.nouns
+    if report.pictures is not None:
+        found |= _picture_marks(report, report.pictures)
+    elif report.scan is not None:
+        why = f"Names which {nouns.columns} go with the secret, as averages over {{n}} held-out {nouns.rows}; "
+        why += f"no {nouns.row}, no value, no label."
+        found["leaks"] = _resting(report.scan.information.n, why, nouns)
     if report.curve:
-        why = "Averages over {n} held-out rows, and the names of the hidden features; no row, no value."
-        found["tradeoff"] = _resting(min(point.reading.leakage.n for point in report.curve), why)
+        what = "the names of the hidden features" if nouns.named else "how many patches are hidden"
+        why = f"Averages over {{n}} held-out {nouns.rows}, and {what}; no {nouns.row}, no value."
+        found["tradeoff"] = _resting(min(point.reading.leakage.n for point in report.curve), why, nouns)
     if report.attacks:
-        why = "Success rates over {n} test rows; which row an attacker got right is not in here."
-        found["attacks"] = _resting(min(attack.accuracy.n for attack in report.attacks), why)
+        why = f"Success rates over {{n}} test {nouns.rows}; which {nouns.row} an attacker got right is not in here."
+        found["attacks"] = _resting(min(attack.accuracy.n for attack in report.attacks), why, nouns)
     if report.audit is not None and (report.audit.change or report.audit.change_missing or report.audit.utility):
-        found["change"] = _resting(
-            _judged(report.audit), "Shares and averages by column over {n} rows; no cell is shown."
-        )
+        why = "by column over {n} rows; no cell is shown." if nouns.named else "over {n} images; no pixel is shown."
+        found["change"] = _resting(_judged(report.audit), f"Shares and averages {why}", nouns)
     if report.card is not None:
         rests = [report.card.rows, *(attack.accuracy.n for attack in report.card.attacks)]
         rests += [] if report.card.leakage is None else [report.card.leakage.n]
         why = "Made to travel with the release: no value, no label, neither key nor seed."
-        found["card"] = _resting(min(rests), why)
+        found["card"] = _resting(min(rests), why, nouns)
     found["headline"] = _headline(report)
     found["reading"] = Mark(True, "Explanations only.")
+    return found
+
+
+def _picture_marks(report: Report, maps: PictureMaps) -> dict[str, Mark]:
+    found = {}
+    if maps.told is not None or report.mask is not None:
+        found["maps"] = Mark(
+            True,
+            f"An average of {maps.images:,} images, and of what patches tell: it shows nobody. Who has somebody's "
+            "image may still guess better than blindly whether it is among them.",
+        )
+    if "maps" in found and maps.images < FEWEST_IMAGES:
+        found["maps"] = Mark(
+            False,
+            f"Rests on {maps.images} images, fewer than {FEWEST_IMAGES:,}: who has somebody's image could tell whether "
+            "it is in an average of so few.",
+        )
+    if report.scan is not None and found.get("maps", Mark(True, "")).safe:
+        resting = _resting(report.scan.information.n, "Averages over {n} held-out images.", report.nouns)
+        found["maps"] = found.get("maps", resting) if resting.safe else resting
+    if maps.samples:
+        found["samples"] = Mark(False, "Single images, recognisable whatever was done to them.")
     return found
 
 
@@ -137,13 +194,15 @@ def _headline(report: Report) -> Mark:
     told = report.leakage or (None if report.scan is None else report.scan.information)
     rows = [] if told is None else [told.n]
     rows += [] if report.strongest is None else [report.strongest.accuracy.n]
-    return _resting(min(rows, default=FEWEST), "Figures for all rows together; nothing about a single one.")
+    why = f"Figures for all {report.nouns.rows} together; nothing about a single one."
+    return _resting(min(rows, default=FEWEST), why, report.nouns)
 
 
-def _resting(rows: int, why: str) -> Mark:
+def _resting(rows: int, why: str, nouns: Nouns) -> Mark:
     if rows >= FEWEST:
         return Mark(True, why.format(n=f"{rows:,}"))
-    return Mark(False, f"Rests on {rows} rows, fewer than {FEWEST}: averages over so few tell about single rows.")
+    few = f"Rests on {rows} {nouns.rows}, fewer than {FEWEST}"
+    return Mark(False, f"{few}: averages over so few tell about single {nouns.rows}.")
 
 
 def _judged(audit: AuditReport) -> int:

@@ -1,7 +1,8 @@
 """The report: one HTML file that needs nothing else, for a phone, a desk, a printer and any eyes.
 
-It holds averages and names of columns. No value of the data and no label of the secret reaches the page, since nothing
-here reads one.
+Of a table it holds averages and names of columns: no value of the data and no label of the secret reaches the page,
+since nothing here reads one. Of images it holds averages over them, one of which is an image; and single images only
+where `PictureMaps.samples` has some, in a section and a file of their own that are marked not safe to publish.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from lowtide.density.scan import Scan
 from lowtide.disclose.budget import Reading
 from lowtide.files import write_whole
 from lowtide.interface import Attack
@@ -21,9 +23,11 @@ from lowtide.report import charts, words
 from lowtide.report.card_view import view_card
 from lowtide.report.contents import FEWEST, Report, marks
 from lowtide.report.figures import plot_attacks, plot_leaks, plot_tradeoff
+from lowtide.report.picture_view import UNSAFE, draw_pictures, view_maps, view_samples
+from lowtide.report.pictures import FEWEST_IMAGES, PictureMaps
 from lowtide.report.views import Tradeoff, duels, interval, number, percent, percents, plain, read_budget, tradeoff
 
-__all__ = ["Report", "render", "write_report"]
+__all__ = ["PictureMaps", "Report", "render", "write_report"]
 _BARS = 30  # features that are drawn
 _ROWS = 60  # of a table; who wants more takes the JSON
 _LEARNT = {"release": "the release", "clean": "clean data", "nothing": "nothing"}
@@ -36,8 +40,8 @@ def write_report(report: Report, path: Path, *, figures: Path | None = None) -> 
     Args:
         report: what to tell.
         path: the HTML file; it appears whole or not at all.
-        figures: a folder for `leaks`, `tradeoff` and `attacks`, each as PNG and SVG where there is data; made when it
-            does not exist.
+        figures: a folder for `leaks`, `tradeoff` and `attacks`, each as PNG and SVG where there is data, and of images
+            for `map.png` in place of `leaks`, `hidden.png` and `samples.png`; made when it does not exist.
 
     Returns:
         The files that were written, the page first.
@@ -72,10 +76,12 @@ def _contents(report: Report) -> dict[str, Any]:
     found = marks(report)
     sections = {
         "leaks": _leaks,
+        "maps": _maps,
         "tradeoff": _tradeoff,
         "attacks": _attacks,
         "change": _change,
-        "card": lambda _: {"view": None if report.card is None else view_card(report.card)},
+        "samples": _samples,
+        "card": lambda _: {"view": None if report.card is None else view_card(report.card, report.nouns)},
     }
     return {
         "title": plain(report.title),
@@ -85,17 +91,19 @@ def _contents(report: Report) -> dict[str, Any]:
         "marks": found,
         "inside": [name for name, mark in found.items() if not mark.safe and name != "headline"],
         "fewest": FEWEST,
+        "fewest_images": f"{FEWEST_IMAGES:,}",
+        "nouns": report.nouns,
         **{name: make(report) if name in found else None for name, make in sections.items()},
     }
 
 
 def _leaks(report: Report) -> dict[str, Any] | None:
-    if report.scan is None:
+    if not isinstance(report.scan, Scan):
         return None
     ranked = report.scan.ranked()
     rest = ranked[_BARS:]
     return {
-        "words": words.leaks_in_words(report.scan, report.secret),
+        "words": words.leaks_in_words(report),
         "chart": charts.draw_leaks(ranked[:_BARS]) if ranked else Markup(""),
         "key": charts.key(
             [("free", "order-free share"), ("order", "added to the columns before it"), ("whisker", "its interval")]
@@ -103,6 +111,19 @@ def _leaks(report: Report) -> dict[str, Any] | None:
         "rest": words.rest_in_words(rest) if rest else "",
         "rows": ranked[:_ROWS],
     }
+
+
+def _maps(report: Report) -> dict[str, Any]:
+    told = report.scan is not None or (report.pictures is not None and report.pictures.told is not None)
+    title = "What leaks" if report.mask is None else "What leaks, and what is hidden" if told else "What is hidden"
+    return {"title": title, "words": words.leaks_in_words(report), "shown": view_maps(report)}
+
+
+def _samples(report: Report) -> dict[str, Any] | None:
+    if report.pictures is None:
+        return None
+    rows = view_samples(report.pictures)
+    return {"rows": rows, "columns": max(len(images) for _, images in rows), "unsafe": UNSAFE}
 
 
 def _tradeoff(report: Report) -> dict[str, Any]:
@@ -117,7 +138,7 @@ def _tradeoff(report: Report) -> dict[str, Any]:
         "unit": curve.unit,
         "budget": str(budget) if budget else plain(report.budget),
         "chosen": curve.chosen,
-        "hidden": [plain(name) for name in report.hidden[:_ROWS]],
+        "hidden": [plain(name) for name in report.hidden[:_ROWS]] if report.pictures is None else [],
         "more": max(0, len(report.hidden) - _ROWS),
         "features": len(report.features),
         "count": len(report.hidden),
@@ -138,7 +159,7 @@ def _attacks(report: Report) -> dict[str, Any]:
     return {
         "chart": charts.draw_attacks(found, report.guess) if found else Markup(""),
         "key": charts.attack_key(found),
-        "divergence": None if bound is None else words.divergence_in_words(bound),
+        "divergence": None if bound is None else words.divergence_in_words(bound, report.nouns),
         "missing": None if report.audit is None else report.audit.attacks.fixed_missing,
         "rows": _ordered(report.attacks),
         "learnt": _LEARNT,
@@ -158,7 +179,7 @@ def _change(report: Report) -> dict[str, Any] | None:
     change, utility = report.audit.change, report.audit.utility
     touched = [] if change is None else sorted((c for c in change.columns if c.share > 0), key=lambda c: -c.share)
     return {
-        "words": words.change_in_words(report.audit),
+        "words": words.change_in_words(report.audit, report.nouns),
         "columns": touched[:_ROWS],
         "apart": _counted_apart(report),
         "untouched": 0 if change is None else len(change.columns) - len(touched),
@@ -179,9 +200,9 @@ def _counted_apart(report: Report) -> bool:
 
 def _draw_files(report: Report, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
-    written: list[Path] = []
+    written = draw_pictures(report, folder)
     for kind in ("png", "svg"):
-        if report.scan is not None and report.scan.features:
+        if isinstance(report.scan, Scan) and report.scan.features and report.pictures is None:
             path = folder / f"leaks.{kind}"
             plot_leaks(report.scan.ranked()[:_BARS], path, title=plain(report.title))
             written.append(path)

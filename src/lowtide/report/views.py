@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,22 @@ _TRAINED: dict[tuple[str, str], Role] = {
     ("clean", "release"): "fixed",
     ("release", "release"): "retrained",
 }
+
+
+class Nouns(NamedTuple):
+    """What a report calls its things; `named` is whether features have names that say something."""
+
+    row: str
+    rows: str
+    a_row: str
+    feature: str
+    features: str
+    columns: str
+    named: bool
+
+
+TABLE = Nouns("row", "rows", "A row of this table", "feature", "features", "columns", True)
+IMAGES = Nouns("image", "images", "An image", "patch", "patches", "patches", False)
 
 
 @dataclass(frozen=True)

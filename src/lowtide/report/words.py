@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lowtide.audit.verdict import percentages
+from lowtide.density.scan import Scan
 from lowtide.disclose.certificate import TwoSided, rounded_up
 from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.report.contents import Report
-from lowtide.report.views import interval, number, percent, plain
+from lowtide.report.views import TABLE, Nouns, interval, number, percent, plain
 
 if TYPE_CHECKING:
     from lowtide.attack import LowerBound
     from lowtide.audit.judge import AuditReport
-    from lowtide.density.scan import FeatureLeak, Scan
+    from lowtide.density.scan import FeatureLeak
 
 _MOST_OF = 0.9  # of the information: how much the features that are named together carry
 _CAUTION = "The estimate lies below what an attacker demonstrably gets: do not trust it, rely on the attack."
@@ -57,16 +58,17 @@ def headline(report: Report) -> Headline:
         here, without = percentages(card.strongest.accuracy.value, blind)
         sentence = f"An attacker guesses {secret} right {here} of the time; guessing blindly gives {without}."
         return Headline(sentence, () if card.trusted else (_CAUTION,), (_ALWAYS,))
+    nouns = report.nouns
     if report.leakage is not None:
-        return Headline(_tells("The release", report.leakage, None, secret), (), ("No attacker has tried it yet.",))
+        words = _tells("The release", report.leakage, None, secret, nouns)
+        return Headline(words, (), ("No attacker has tried it yet.",))
     if report.scan is not None:
-        words = _tells("A row of this table", report.scan.information, report.scan.entropy, secret)
+        words = _tells(nouns.a_row, report.scan.information, report.scan.entropy, secret, nouns)
         return Headline(words, (), ("This is the data as it is: nothing has been hidden.",))
     if report.curve:
         raw = max(report.curve, key=lambda point: point.kept).reading.leakage
-        return Headline(
-            _tells("The table as it is", raw, None, secret), (), ("This is a plan: nothing is released yet.",)
-        )
+        words = _tells("The table as it is" if nouns.named else "An image as it is", raw, None, secret, nouns)
+        return Headline(words, (), ("This is a plan: nothing is released yet.",))
     return Headline(f"Nothing has been measured yet about what tells {secret}.", (), ())
 
 
@@ -75,16 +77,22 @@ def three_numbers(report: Report) -> tuple[Figure, Figure, Figure]:
     return _bound(report), _estimate(report), _attack(report)
 
 
-def leaks_in_words(scan: Scan, secret: str) -> list[str]:
+def leaks_in_words(report: Report) -> list[str]:
     """How much whole rows tell, and how few features carry most of it."""
-    said = [_tells("A whole row", scan.information, scan.entropy, secret)]
+    scan, nouns = report.scan, report.nouns
+    if scan is None:
+        return []
+    said = [_tells(f"A whole {nouns.row}", scan.information, scan.entropy, report.secret, nouns)]
+    mapped = report.pictures is not None and report.pictures.told is not None  # and its words count patches themselves
+    if mapped or not isinstance(scan, Scan):
+        return said
     ranked = scan.ranked()
     shares = np.maximum([leak.order_free.value for leak in ranked], 0.0)
     if scan.information.low > 0 and shares.sum() > 0:
         need = int(np.searchsorted(np.cumsum(shares), _MOST_OF * shares.sum())) + 1
-        names = listed([leak.name for leak in ranked[:need]], 6)
-        what = "feature carries" if need == 1 else "features carry"
-        said.append(f"{need} of {len(ranked)} {what} nine tenths of it: {names}.")
+        names = f": {listed([leak.name for leak in ranked[:need]], 6)}" if nouns.named else ""
+        what = f"{nouns.feature} carries" if need == 1 else f"{nouns.features} carry"
+        said.append(f"{need} of {len(ranked)} {what} nine tenths of it{names}.")
     return said
 
 
@@ -98,9 +106,9 @@ def rest_in_words(rest: Sequence[FeatureLeak]) -> str:
     )
 
 
-def divergence_in_words(bound: LowerBound) -> str:
+def divergence_in_words(bound: LowerBound, nouns: Nouns = TABLE) -> str:
     """What the attack proves about E_γ."""
-    sure = f"except with probability {bound.failure:g}, from {bound.n:,} rows"
+    sure = f"except with probability {bound.failure:g}, from {bound.n:,} {nouns.rows}"
     most = max(bound.forward_max, bound.reverse_max)
     if most <= 0:
         return f"At ε = {bound.epsilon:g} the attack proves no divergence: the lower bound on E_γ is 0 ({sure})."
@@ -110,10 +118,13 @@ def divergence_in_words(bound: LowerBound) -> str:
     )
 
 
-def change_in_words(audit: AuditReport) -> list[str]:
+def change_in_words(audit: AuditReport, nouns: Nouns = TABLE) -> list[str]:
     """How much changed, and what the release still predicts."""
     said, change, utility = [], audit.change, audit.utility
-    if change is not None:
+    if change is not None and not nouns.named:
+        psnr = "" if change.psnr is None or not np.isfinite(change.psnr) else f", PSNR {number(change.psnr, 1)} dB"
+        said.append(f"{percent(change.share)} of the pixels changed{psnr} ({change.rows:,} images).")
+    elif change is not None:
         parts = [f"{percent(change.share)} of the values changed"]
         if change.rms is not None:
             parts.append(f"the root mean square of the change is {number(change.rms, 3)} standard deviations")
@@ -125,9 +136,10 @@ def change_in_words(audit: AuditReport) -> list[str]:
     if utility is not None:
         name, clean = "AUC" if utility.kind == "classes" else "R²", utility.best_clean
         before = "" if clean is None else f" instead of {interval(clean.score, 3)} from the clean data"
+        what = "column" if nouns.named else "label"
         blind = number(utility.guess.score.value, 3) if utility.kind == "classes" else "0"
         said.append(
-            f"Models trained on the release predict the utility column with {name} {interval(utility.best.score, 3)}"
+            f"Models trained on the release predict the utility {what} with {name} {interval(utility.best.score, 3)}"
             f"{before}; guessing gives {blind}."
         )
     return said
@@ -177,10 +189,11 @@ def _estimate(report: Report) -> Figure:
     if told is None:
         return Figure("Estimated leakage", "none", ("nothing was estimated",), "Nobody has fitted a model to it.")
     bits = told.bits
-    details = (f"[{number(bits.low)}, {number(bits.high)}] bits", f"{interval(told)} nats", f"{told.n:,} held-out rows")
+    rest = f"{told.n:,} held-out {report.nouns.rows}"
+    details = (f"[{number(bits.low)}, {number(bits.high)}] bits", f"{interval(told)} nats", rest)
     meaning = (
-        "What a fitted model reads out of rows it was not trained on, on average per row. An estimate: no promise, and "
-        "more may be there."
+        f"What a fitted model reads out of {report.nouns.rows} it was not trained on, on average per "
+        f"{report.nouns.row}. An estimate: no promise, and more may be there."
     )
     return Figure(label, f"{number(bits.value)} bits", details, meaning)
 
@@ -200,7 +213,7 @@ def _attack(report: Report) -> Figure:
     return Figure(label, f"{percent(found.accuracy.value)} right", details, meaning)
 
 
-def _tells(what: str, told: Estimate, entropy: float | None, secret: str) -> str:
+def _tells(what: str, told: Estimate, entropy: float | None, secret: str, nouns: Nouns) -> str:
     bits = told.bits
     known = "" if entropy is None else f" of the {number(entropy / NATS_PER_BIT, 3)} bits there are to know"
     if told.low <= 0:
@@ -208,7 +221,8 @@ def _tells(what: str, told: Estimate, entropy: float | None, secret: str) -> str
             f"{what} tells nothing about {plain(secret)} that stands out from chance: at most about "
             f"{number(max(bits.high, 0.0), 3)}{known or ' bits'}."
         )
-    return f"{what} tells {interval(bits, 3)}{known or ' bits'} about {plain(secret)}, on {told.n:,} rows held out."
+    rest = f"on {told.n:,} {nouns.rows} held out"
+    return f"{what} tells {interval(bits, 3)}{known or ' bits'} about {plain(secret)}, {rest}."
 
 
 def _there(parts: Sequence[str | None]) -> tuple[str, ...]:
