@@ -20,7 +20,7 @@ def main() -> None:
     if options.quick:
         table, train = table.slice(0, 6000), np.arange(6000) % 3 > 0
     job = task("adult", table, "sex", "income", train, options.seed)
-    run(job, (0.008, 0.01), options.quick, options.json, limit=0.60)
+    run(job, (0.015,), options.quick, options.json, limit=0.60)
 
 
 if __name__ == "__main__":

@@ -58,7 +58,8 @@ def plot_frontiers(
         vertical: label of the axis of what is told.
         title: of the whole figure.
     """
-    figure = _figure(4.2 * len(panels), 4.4)
+    width = max(6.4, 4.2 * len(panels))
+    figure = _figure(width, 4.6)
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axis, (label, curves) in zip(axes, panels.items(), strict=True):
@@ -70,8 +71,15 @@ def plot_frontiers(
     axes[0].set_ylabel(vertical)
     figure.suptitle(title)
     handles = {text: handle for axis in axes for handle, text in zip(*axis.get_legend_handles_labels(), strict=True)}
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, len(names)), frameon=False)
+    columns = _legend_columns(names, width)
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns, frameon=False)
     _save(figure, path)
+
+
+def _legend_columns(names: Sequence[str], inches: float) -> int:
+    """How many entries of a legend fit beside each other: a letter takes about 0.085 inches, a mark five letters."""
+    widest = max(len(name) for name in names) + 8
+    return max(1, min(4, len(names), int(inches / (0.085 * widest))))
 
 
 def plot_leaks(leaks: Sequence[FeatureLeak], path: Path, *, title: str) -> None:
