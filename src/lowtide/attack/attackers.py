@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,11 +18,19 @@ from lowtide.errors import Floats, LowtideError, count
 from lowtide.features.frames import Rows
 
 _VALIDATION = 0.25
+_UNFITTED = "this attacker has not learnt anything yet; call fit first"
 _ROOM = 0xA77C  # so that data drawn with the same seed shares no random numbers with the attackers
 
 
+class Held(NamedTuple):
+    """What an attacker said about its validation rows, `q(s|y)` (v, |S|), and their classes (v,)."""
+
+    q: Floats
+    codes: Labels
+
+
 class Attacker(Protocol):
-    """Guesses the secret from rows of numbers, (n, columns) float32, dense or CSR."""
+    """Guesses the secret from rows of numbers, (n, columns) float32, dense or CSR; or from images, an `Album`."""
 
     def fit(self, rows: Rows, codes: Labels) -> Attacker:
         """Learn from rows (n, columns) and their classes (n,), coded 0 … |S|−1."""
@@ -37,6 +45,11 @@ class Attacker(Protocol):
         """Information on the validation rows, in nats: what to choose among attackers by."""
         ...
 
+    @property
+    def held(self) -> Held:
+        """Its answers about the validation rows: what to join attackers by."""
+        ...
+
 
 class Calibrated:
     """A learner that knows how far it can be trusted.
@@ -47,13 +60,17 @@ class Calibrated:
     Args:
         learner: makes the learner from a seed.
         seed: of the split and of the learner.
+
+    Attributes:
+        learner: what has learnt.
     """
 
     def __init__(self, learner: Callable[[int], Learner], seed: int) -> None:
         root = np.random.SeedSequence([count("seed", seed, 0), _ROOM])
         self._split_seed, learner_seed = root.spawn(2)
-        self._learner = learner(int(learner_seed.generate_state(1)[0]))
+        self.learner = learner(int(learner_seed.generate_state(1)[0]))
         self._calibration: Calibration | None = None
+        self._held: Held | None = None
 
     def fit(self, rows: Rows, codes: Labels) -> Calibrated:
         """Learn from rows (n, columns) and their classes (n,), coded 0 … |S|−1, each with three rows or more."""
@@ -68,24 +85,33 @@ class Calibrated:
         train, aside = stratified(codes, _VALIDATION, seed=self._split_seed)
         validation = Part(rows[aside], codes[aside])
         with one_thread():
-            self._learner.learn(Part(rows[train], codes[train]), validation, prior)
-            self._calibration = calibrate(self._learner.log_scores(validation.rows), validation.codes, prior=prior)
+            self.learner.learn(Part(rows[train], codes[train]), validation, prior)
+            answers = self.learner.log_scores(validation.rows)
+        self._calibration = calibrate(answers, validation.codes, prior=prior)
+        self._held = Held(self._calibration(answers), validation.codes)
         return self
 
     def probabilities(self, rows: Rows) -> Floats:
         """`q(s|y)`, (n, |S|), positive."""
         calibration = self._fitted()
         with one_thread():
-            return calibration(self._learner.log_scores(rows))
+            return calibration(self.learner.log_scores(rows))
 
     @property
     def validation(self) -> float:
         """Information on the validation rows, in nats."""
         return self._fitted().gain
 
+    @property
+    def held(self) -> Held:
+        """Its answers about the validation rows."""
+        if self._held is None:
+            raise LowtideError(_UNFITTED)
+        return self._held
+
     def _fitted(self) -> Calibration:
         if self._calibration is None:
-            raise LowtideError("this attacker has not learnt anything yet; call fit first")
+            raise LowtideError(_UNFITTED)
         return self._calibration
 
 

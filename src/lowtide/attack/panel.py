@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -11,17 +12,22 @@ from numpy.typing import ArrayLike
 
 from lowtide.attack import scores
 from lowtide.attack.attackers import ATTACKERS, Attacker
+from lowtide.attack.edges import Album
+from lowtide.attack.pictures import FROM_CLEAN, IMAGE_ATTACKERS, Together, from_clean
 from lowtide.attack.splits import Split, stratified
 from lowtide.density.progress import progress_bar
 from lowtide.density.secrets import Labels, read_classes
 from lowtide.errors import Floats, LowtideError, count, one_of, within
 from lowtide.features.frames import Encoder, Rows, read_table
+from lowtide.features.images import are_images, as_pictures
 from lowtide.interface import Attack
 
 Source = Literal["release", "clean"]
 _LEAST_ROWS = 20
 _LEAST_PER_CLASS = 5  # two to learn from, one to validate and one to test on, with room for rounding
 _ROOM = 0x9A7E1
+_TOGETHER, _SMALL = "together", "small network"
+_MAKERS = ATTACKERS | IMAGE_ATTACKERS
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,11 +82,15 @@ class _Answers(NamedTuple):
     """What attackers said about test rows, and what the validation rows had promised, by name."""
 
     attackers: dict[str, Attacker]
+    together: Together | None
     tested: dict[str, Floats]
 
     @property
     def best(self) -> str:
-        return max(self.attackers, key=lambda name: self.attackers[name].validation)
+        gains = {name: attacker.validation for name, attacker in self.attackers.items()}
+        if self.together is not None:
+            gains[_TOGETHER] = self.together.validation
+        return max(gains, key=lambda name: gains[name])
 
 
 def attack(
@@ -98,35 +108,42 @@ def attack(
     """Attack a release with freshly trained attackers.
 
     Args:
-        release: the released table: an array, a data frame of any library, a sparse matrix or a tensor.
+        release: the released table: an array, a data frame of any library, a sparse matrix or a tensor; or images,
+            `Pictures` or bytes (n, height, width[, channels]).
         s: the secret of every row, finitely many values.
         clean: the table before the release, rows in the same order, for the comparison with attackers that never saw
             a release.
-        attackers: names out of `ATTACKERS`; all by default.
+        attackers: names out of `ATTACKERS`, or of `IMAGE_ATTACKERS` for images; all by default. On images there is one
+            more with `clean`, `FROM_CLEAN`, which starts from it; and two or more are joined into one, "together".
         test_share: share of the rows that every attacker is tested on. Of the rest, a quarter is for validation.
         test: (n,) true for the rows to test on, in place of a random share.
         seed: the same seed gives the same report.
         level: of the confidence intervals.
         progress: whether to draw a progress bar; by default only on a terminal.
     """
-    names = _read_names(attackers)
+    names = _read_names(attackers, _known(release, clean))
     within("test_share", test_share, 0.0, 1.0, low_open=True, high_open=True)
     within("level", level, 0.0, 1.0, low_open=True, high_open=True)
-    rows, encoder = read_table(release)
+    rows, encoder = _read(release)
     _, codes = read_classes(s)
     _check(rows, codes, s, encoder, "release")
     root = np.random.SeedSequence([count("seed", seed, 0), _ROOM])
     split_seed, attack_seed = root.spawn(2)
     split = stratified(codes, test_share, seed=split_seed) if test is None else _given(test, codes)
     panel = _Panel(names, codes, split, int(attack_seed.generate_state(1)[0]), level)
-    with progress_bar("attacking", len(names) * (1 if clean is None else 2), progress) as tick:
-        retrained = panel.train(rows, tick, done=0)
+    with progress_bar("attacking", len(names) + (0 if clean is None else len(panel.known)), progress) as show:
+        steps = itertools.count(1)
+
+        def tick() -> None:
+            show(next(steps))
+
         if clean is None:
-            return panel.report(retrained)
-        clean_rows, clean_encoder = read_table(clean)
+            return panel.report(panel.train(rows, names, tick))
+        clean_rows, clean_encoder = _read(clean)
         _check(clean_rows, codes, s, clean_encoder, "clean")
-        control = panel.train(clean_rows, tick, done=len(names))
-    again, missing = _read_like(release, clean_encoder, clean_rows)
+        control = panel.train(clean_rows, panel.known, tick)
+        retrained = panel.train(rows, names, tick, clean=control.attackers)
+    again, missing = _read_like(release, rows, clean_encoder, clean_rows)
     fixed = None if again is None else panel.test(control, again)
     return panel.report(retrained, control, fixed, missing)
 
@@ -141,20 +158,37 @@ class _Panel:
     seed: int
     level: float
 
-    def train(self, rows: Rows, tick: Callable[[int], None], *, done: int) -> _Answers:
-        """Train every attacker on the training rows and ask it about the test rows."""
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Those to train on clean rows: one that starts from clean images needs the one that it starts from."""
+        return tuple(dict.fromkeys(_SMALL if name == FROM_CLEAN else name for name in self.names))
+
+    def train(
+        self,
+        rows: Rows,
+        names: tuple[str, ...],
+        tick: Callable[[], None],
+        *,
+        clean: Mapping[str, Attacker] | None = None,
+    ) -> _Answers:
+        """Train attackers on the training rows, from `clean` ones where they need it, and ask about the test rows."""
         fitted: dict[str, Attacker] = {}
-        for place, name in enumerate(self.names):
+        for name in names:
             # One seed for all: they set the same validation rows aside.
-            fitted[name] = ATTACKERS[name](self.seed).fit(rows[self.split.kept], self.codes[self.split.kept])
-            tick(done + place + 1)
-        return self.test(_Answers(fitted, {}), rows)
+            start = None if clean is None or name != FROM_CLEAN else clean[_SMALL]
+            attacker = _MAKERS[name](self.seed) if start is None else from_clean(start, self.seed)
+            fitted[name] = attacker.fit(rows[self.split.kept], self.codes[self.split.kept])
+            tick()
+        together = Together.of(fitted, self.prior) if isinstance(rows, Album) and len(fitted) > 1 else None
+        return self.test(_Answers(fitted, together, {}), rows)
 
     def test(self, answers: _Answers, rows: Rows) -> _Answers:
         """Ask trained attackers about the test rows of a table."""
         target = rows[self.split.aside]
         tested = {name: attacker.probabilities(target) for name, attacker in answers.attackers.items()}
-        return _Answers(answers.attackers, tested)
+        if answers.together is not None:
+            tested[_TOGETHER] = answers.together(tested)
+        return answers._replace(tested=tested)
 
     def report(
         self,
@@ -214,16 +248,32 @@ def _given(test: ArrayLike, codes: Labels) -> Split:
     return Split(np.flatnonzero(~aside), np.flatnonzero(aside))
 
 
-def _read_names(attackers: Sequence[str] | None) -> tuple[str, ...]:
-    if attackers is None:
+def _known(release: Any, clean: Any) -> tuple[str, ...]:
+    """Names of the attackers there are for data of this kind."""
+    images = are_images(release)
+    if clean is not None and are_images(clean) != images:
+        raise LowtideError("release and clean must be of one kind: both tables, or both images (Pictures, or uint8)")
+    if not images:
         return tuple(ATTACKERS)
+    alike = clean is not None and as_pictures(clean).shape == as_pictures(release).shape
+    return (*IMAGE_ATTACKERS, FROM_CLEAN) if alike else tuple(IMAGE_ATTACKERS)
+
+
+def _read_names(attackers: Sequence[str] | None, known: Collection[str]) -> tuple[str, ...]:
+    if attackers is None:
+        return tuple(known)
     names = (attackers,) if isinstance(attackers, str) else tuple(attackers)
     if not names:
-        raise LowtideError(f"attackers is empty; give some of {', '.join(map(repr, ATTACKERS))}, or leave it out")
-    return tuple(dict.fromkeys(one_of("attackers", name, tuple(ATTACKERS)) for name in names))
+        raise LowtideError(f"attackers is empty; give some of {', '.join(map(repr, known))}, or leave it out")
+    return tuple(dict.fromkeys(one_of("attackers", name, tuple(known)) for name in names))
 
 
-def _check(rows: Rows, codes: Labels, s: Any, encoder: Encoder, table: Source) -> None:
+def _read(table: Any) -> tuple[Rows, Encoder | None]:
+    """Rows, and how they were read from a table; images need no encoder."""
+    return (Album.of(table), None) if are_images(table) else read_table(table)
+
+
+def _check(rows: Rows, codes: Labels, s: Any, encoder: Encoder | None, table: Source) -> None:
     """Refuse a table that does not fit the secret, or that holds it."""
     if rows.shape[0] != len(codes):
         raise LowtideError(f"{table} has {rows.shape[0]} rows and s {len(codes)}; they must be the same rows, in order")
@@ -236,16 +286,19 @@ def _check(rows: Rows, codes: Labels, s: Any, encoder: Encoder, table: Source) -
             "needs that many to learn from and to test on: merge or drop them"
         )
     name = getattr(s, "name", None)
-    if name is not None and str(name) in encoder.names:
+    if name is not None and encoder is not None and str(name) in encoder.names:
         raise LowtideError(f"{table} still holds the secret's own column {str(name)!r}; drop it before attacking")
 
 
-def _read_like(release: Any, encoder: Encoder, rows: Rows) -> tuple[Rows | None, str | None]:
-    """Read the release as the clean table was read; or say why that cannot be.
+def _read_like(release: Any, own: Rows, encoder: Encoder | None, rows: Rows) -> tuple[Rows | None, str | None]:
+    """Read the release as the clean `rows` were read, where its `own` reading was another; or say why that cannot be.
 
     Who never saw a release takes a number that is blank there, or a word where a number was, for the usual value: the
     median of the clean rows.
     """
+    if encoder is None:
+        same = own.shape[1:] == rows.shape[1:]
+        return (own, None) if same else (None, f"its images are {own.shape[1:]}, the clean ones {rows.shape[1:]}")
     usual = np.median(rows, axis=0) if encoder.names else None
     try:
         return encoder.encode(release, stand_in=usual), None
