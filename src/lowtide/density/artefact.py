@@ -12,13 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from lowtide.density.bundle import read_bundle, write_bundle
-from lowtide.density.critics import CRITICS, Critic
+from lowtide.density.critics import CRITICS, Critic, Images
 from lowtide.density.estimates import mean_with_interval
 from lowtide.density.objectives import normalise
 from lowtide.density.secrets import Classes
 from lowtide.errors import Floats, LowtideError, count
 from lowtide.features import Features
 from lowtide.features.frames import Encoder, read_encoder
+from lowtide.features.images import Grid, ImageEncoder, ImageRows
 from lowtide.interface import Estimate
 
 _CHUNK = 1 << 24  # floats that a batch of prefixes may hold at once
@@ -28,7 +29,8 @@ class Attribution(NamedTuple):
     """Order-free shares of the density.
 
     Attributes:
-        values: (n, m, |S|) Shapley values of `A ↦ i(s; x_A)`; they add up to the whole density.
+        values: (n, m, |S|) Shapley values of `A ↦ i(s; x_A)`; they add up to the whole density (of images: to that of
+            the any-mask networks).
         error: (n, m, |S|) their Monte-Carlo standard error.
         orders: how many random orders they average.
     """
@@ -86,7 +88,7 @@ class Density:
         critic: the fitted function.
         trim: answers are clipped to ±trim. Clipping is done here, on the answer, never inside the training loss: a
             critic beyond the trim still has a gradient.
-        encoder: how tables are read.
+        encoder: how tables, or images, are read.
         report: how the fit went.
     """
 
@@ -94,7 +96,7 @@ class Density:
     features: Features
     critic: Critic
     trim: float
-    encoder: Encoder
+    encoder: Encoder | ImageEncoder
     report: FitReport | None = None
 
     def __call__(self, x: Any) -> Floats:
@@ -104,7 +106,7 @@ class Density:
     def density(self, x: Any) -> Floats:
         """`i(s; x)` for every row and class, (n, |S|)."""
         rows = self.encoder.encode(x)
-        return self._by_chunks(rows, lambda part, _: self.critic.scores(part), width=rows.shape[1])
+        return self._by_chunks(rows, lambda part, _: self.critic.scores(part), width=_width(rows))
 
     def observed(self, x: Any, mask: ArrayLike) -> Floats:
         """`i(s; x_A)`, (n, |S|), for the features A where `mask`, (m,) or (n, m), is true."""
@@ -117,7 +119,7 @@ class Density:
             mine = seen[place] if seen.ndim == 2 else np.broadcast_to(seen, (part.shape[0], len(self.features)))
             return self.critic.scores(part, torch.from_numpy(np.array(mine)))
 
-        return self._by_chunks(rows, score, width=max(rows.shape[1], len(self.features)))
+        return self._by_chunks(rows, score, width=max(_width(rows), len(self.features)))
 
     def prefixes(self, x: Any) -> Floats:
         """`i(s; x^j)` for j = 0 … m, (n, m + 1, |S|), in one pass over the features."""
@@ -133,6 +135,9 @@ class Density:
     def shapley(self, x: Any, *, orders: int = 32, seed: int = 0) -> Attribution:
         """Order-free attribution: conditionals averaged over random orders of the features.
 
+        Of images the players are 8 × 8 blocks of patches at most, and the value of a block is shared evenly by its
+        patches: single patches by the thousand would need as many evaluations for every order.
+
         Args:
             x: rows.
             orders: how many orders to draw; every second one is the reverse of the one before it, which cancels
@@ -143,9 +148,10 @@ class Density:
         pairs = max(2, count("orders", orders, 2) // 2)
         rng = np.random.default_rng(seed)
         shape = (rows.shape[0], len(self.features), len(self.classes.labels))
+        players = int(self.critic.blocks().max()) + 1 if isinstance(self.critic, Images) else shape[1]
         total, squares = np.zeros(shape), np.zeros(shape)
         for _ in range(pairs):
-            order = rng.permutation(len(self.features))
+            order = rng.permutation(players)
             both = 0.5 * (self._along(rows, order) + self._along(rows, order[::-1].copy()))
             total += both
             squares += both**2
@@ -182,7 +188,8 @@ class Density:
             "secret": "classes",
             "classes": list(self.classes.labels),
             "prior": self.classes.prior.tolist(),
-            "features": {"groups": self.features.groups.tolist(), "names": list(self.features.names)},
+            # The grid of images, in `encoder`, says what their features are.
+            "features": None if isinstance(self.encoder, ImageEncoder) else _plain(self.features),
             **shared_config(self),
         }
         return config, self.critic.tensors()
@@ -193,28 +200,42 @@ class Density:
         try:
             settings = dict(config["critic"])
             critic = CRITICS[settings.pop("kind")].from_saved(settings, tensors)
-            features = Features(np.array(config["features"]["groups"]), tuple(config["features"]["names"]))
+            encoder, plain = _read_encoder(config["encoder"]), config["features"]
+            features = (
+                encoder.features() if plain is None else Features(np.array(plain["groups"]), tuple(plain["names"]))
+            )
             return cls(
                 Classes(tuple(config["classes"]), np.array(config["prior"])),
                 features,
                 critic,
                 float(config["trim"]),
-                read_encoder(config["encoder"]),
+                encoder,
                 read_report(config["report"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise LowtideError(f"{where} lacks or garbles a part of a density; save it again") from error
 
     def _prefixes(self, rows: Any, order: torch.Tensor | None) -> Floats:
-        width = (len(self.features) + 1) * max(64, len(self.classes.labels))
+        width = max(_width(rows), (len(self.features) + 1) * max(64, len(self.classes.labels)))
         return self._by_chunks(rows, lambda part, _: self.critic.prefix_scores(part, order), width=width)
 
     def _along(self, rows: Any, order: NDArray[np.intp]) -> Floats:
         """Conditionals along an order, put back at the place of each feature."""
+        if isinstance(self.critic, Images):
+            return self._along_blocks(self.critic, rows, order)
         steps = np.diff(self._prefixes(rows, torch.from_numpy(order)), axis=1)
         result = np.empty_like(steps)
         result[:, order] = steps
         return result
+
+    def _along_blocks(self, critic: Images, rows: Any, order: NDArray[np.intp]) -> Floats:
+        """The same for blocks of patches, shared evenly by the patches of each."""
+        block = critic.blocks()
+        players = [torch.from_numpy(np.flatnonzero(block == k)) for k in order]
+        steps = np.diff(self._by_chunks(rows, lambda part, _: critic.walk(part, players), width=_width(rows)), axis=1)
+        result = np.empty_like(steps)
+        result[:, order] = steps
+        return (result / np.bincount(block)[:, None])[:, block]
 
     def _present(self, rows: Any) -> TermConditionals:
         """Conditionals of the present terms of sparse rows, without ever making them dense."""
@@ -237,9 +258,23 @@ class Density:
         parts = []
         for start in range(0, rows.shape[0], size):
             place = slice(start, start + size)
-            part = rows[place] if sparse.issparse(rows) else torch.from_numpy(np.array(rows[place], dtype=np.float32))
+            as_it_is = sparse.issparse(rows) or isinstance(rows, ImageRows)
+            part = rows[place] if as_it_is else torch.from_numpy(np.array(rows[place], dtype=np.float32))
             parts.append(settle(score(part, place), log_prior).clamp(-self.trim, self.trim))
         return torch.cat(parts).double().numpy()
+
+
+def _width(rows: Any) -> int:
+    """Floats that a row takes while it is scored."""
+    return int(rows.cost if isinstance(rows, ImageRows) else rows.shape[1])
+
+
+def _plain(features: Features) -> dict[str, Any]:
+    return {"groups": features.groups.tolist(), "names": list(features.names)}
+
+
+def _read_encoder(config: dict[str, Any]) -> Encoder | ImageEncoder:
+    return ImageEncoder(Grid(**config["grid"])) if "grid" in config else read_encoder(config)
 
 
 def shared_config(density: Any) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from lowtide.density.critics import Critic, Null, Paper
 from lowtide.density.critics.paper import PaperPairs, train
 from lowtide.density.estimates import mean_with_interval
 from lowtide.density.finite import fit_masked
+from lowtide.density.image_fitting import fit_images, is_side
 from lowtide.density.options import Options
 from lowtide.density.pair_artefact import PairDensity
 from lowtide.density.secrets import Classes, is_vector, read_classes, read_vector
@@ -26,6 +27,7 @@ from lowtide.density.threads import one_thread
 from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.features.frames import Encoder, Rows, read_table
+from lowtide.features.images import are_images
 
 # Beyond this many rows one held-out sample is as good as five folds, and much cheaper.
 _MANY_ROWS = 20_000
@@ -34,6 +36,8 @@ _PAPER_EPOCHS = 3000
 
 def fit_density(x: Any, s: ArrayLike | None, options: Options) -> Density | PairDensity:
     """Fit what the data asks for; see `TIDE.fit`."""
+    if s is not None and (are_images(x) or is_side(options.features)):
+        return fit_images(x, s, options)
     with one_thread():
         return _fit_batches(x, options) if s is None else _fit_rows(x, s, options)
 

@@ -13,7 +13,7 @@ from lowtide.features import Features
 class Options:
     """The options of `TIDE`; see there what each means. `nets` networks of each kept kind are fitted and averaged."""
 
-    features: Features | Sequence[int] | None = None
+    features: Features | Sequence[int] | int | None = None
     trim: float = 3.0
     objective: str = "dv"
     critic: str = "auto"

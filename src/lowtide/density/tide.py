@@ -20,6 +20,7 @@ from lowtide.density.pair_artefact import PairDensity
 from lowtide.density.secrets import SecretKind
 from lowtide.errors import Floats, LowtideError, count, one_of, within
 from lowtide.features import Features
+from lowtide.features.images import ImageEncoder
 from lowtide.interface import Estimate
 
 CriticName = Literal["auto", "null", "masked", "bag", "structured"]
@@ -33,15 +34,17 @@ class TIDE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     `artefact`; the methods below pass questions on to it. All densities are in nats.
 
     Args:
-        features: what one feature is: a `Features`, or one integer per column; by default every input column.
+        features: what one feature is: a `Features`, or one integer per column; by default every input column. Of images
+            the side of their patches in pixels.
         trim: M > 0; answers are clipped to ±M.
         objective: the variational bound that neural critics maximise: `dv`, `nwj`, `chi2`, `js`, `hellinger` or
             `cross-entropy`.
         critic: `auto` takes any-mask networks for dense rows, a bag-of-terms critic for sparse ones, and the structured
-            critic for a vector-valued secret, each against the null model g = 0 on held-out rows.
+            critic for a vector-valued secret, each against the null model g = 0 on held-out rows; of images, causal and
+            any-mask convolutional networks.
         recipe: `lowtide`, or `paper` for the original networks and training, to reproduce its tables.
         secret: `auto`, `classes` (labels) or `vector` (numbers).
-        folds: how many folds the held-out choice uses.
+        folds: how many folds the held-out choice uses; of images at most 3.
         max_steps: training steps of the neural critics; by default enough for a few thousand rows.
         checkpoint: a folder; a fit interrupted there by Ctrl-C goes on where it stopped when it is run again.
         progress: whether to draw progress bars; by default only on a terminal.
@@ -52,12 +55,12 @@ class TIDE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         information_: held-out (cross-fitted) information of the training rows, an `Estimate`; `None` for the paper's
             recipe, which holds nothing out.
         converged_: whether training stopped by itself, and not at its last step.
-        n_features_in_: columns of X.
+        n_features_in_: columns of X; of images, numbers in each.
     """
 
     def __init__(
         self,
-        features: Features | Sequence[int] | None = None,
+        features: Features | Sequence[int] | int | None = None,
         trim: float = 3.0,
         objective: str = "dv",
         critic: CriticName = "auto",
@@ -87,7 +90,8 @@ class TIDE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         Args:
             X: rows: an array, a data frame, a scipy sparse matrix, a tensor, a float32 memory map; or, without `y`, an
-                iterable of batches `(X, y)` that can be walked through several times.
+                iterable of batches `(X, y)` that can be walked through several times. Images: bytes (n, height, width)
+                or (n, height, width, channels), or `Pictures`, which are read in batches.
             y: the secret of every row: labels (n,), or numbers (n, d).
         """
         self.artefact_ = fit_density(X, y, self._options())
@@ -95,9 +99,12 @@ class TIDE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if report is None:
             raise LowtideError("the fit has left no report")  # cannot happen: every fitter writes one
         self.information_, self.converged_ = report.held_out, report.converged
-        self.n_features_in_ = len(self.artefact_.encoder.categories)
-        if self.artefact_.encoder.names:
-            self.feature_names_in_ = np.array(self.artefact_.encoder.names, dtype=object)
+        encoder = self.artefact_.encoder
+        self.n_features_in_ = (
+            len(encoder.features().groups) if isinstance(encoder, ImageEncoder) else len(encoder.categories)
+        )
+        if encoder.names:
+            self.feature_names_in_ = np.array(encoder.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         if isinstance(self.artefact_, Density):

@@ -2,11 +2,12 @@
 
 from lowtide.density.critics.bag import Bag
 from lowtide.density.critics.base import Critic, Null, PairCritic
+from lowtide.density.critics.images import Images, PaperImages
 from lowtide.density.critics.masked import Masked
 from lowtide.density.critics.paper import Paper, PaperPairs
 from lowtide.density.critics.structured import Structured
 
-CRITICS: dict[str, type[Critic]] = {critic.kind: critic for critic in (Null, Masked, Bag, Paper)}
+CRITICS: dict[str, type[Critic]] = {critic.kind: critic for critic in (Null, Masked, Bag, Paper, Images, PaperImages)}
 PAIR_CRITICS: dict[str, type[PairCritic]] = {critic.kind: critic for critic in (PaperPairs, Structured)}
 
 __all__ = [
@@ -14,10 +15,12 @@ __all__ = [
     "PAIR_CRITICS",
     "Bag",
     "Critic",
+    "Images",
     "Masked",
     "Null",
     "PairCritic",
     "Paper",
+    "PaperImages",
     "PaperPairs",
     "Structured",
 ]

@@ -1,0 +1,212 @@
+"""The causal convolutional network: one pass over an image answers for all of its prefixes, row by row of patches.
+
+Three parts, none of which sees a patch that comes later in the order:
+
+- A *trunk* of convolutions that reach upwards and to both sides. What it knows of the rows above a patch is handed to
+  every patch of the row.
+- A *row* of convolutions that reach to the left, over the patches themselves and what the trunk has handed down.
+- A *running sum* over the patches, `h_j = Σ_{k≤j} B_k φ_k`, with a matrix B of its own for every place (interpolated
+  from a coarse grid: faces are aligned, and a mouth is where mouths are), and a small network on each `h_j`.
+
+Normalisation is by statistics of training, never of the image at hand: those would know of patches to come.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from lowtide.features.images import Grid
+
+_WIDTHS = (16, 32, 48, 64)  # channels of the levels of the trunk
+_STRIDES = ((1, 1), (2, 2), (1, 2), (1, 2))  # down and across, after the stem: rows are kept fine, to be told early
+_REACHES = ((3, 1), (3, 1), (2, 2), (2, 3))  # rows and dilation of the second convolution of each level
+_ROW = 32  # channels of the row
+_EVIDENCE = 16  # channels of φ
+_STATE = 32  # length of h
+_PLACES = 8  # at most this many places down and across have a matrix of their own
+_FINE, _MIDDLE = 96, 256  # pixels up to which the stem halves, and quarters, the resolution
+
+
+class CausalNet(nn.Module):
+    """Scores of every prefix of an image.
+
+    Args:
+        grid: size of the images and of their patches.
+        classes: |S|.
+    """
+
+    def __init__(self, grid: Grid, classes: int) -> None:
+        super().__init__()
+        self.grid = grid
+        side = max(grid.height, grid.width)
+        self.stem = 2 if side <= _FINE else 4 if side <= _MIDDLE else 8
+        self.trunk = Trunk(grid.channels, self.stem)
+        self.patch = PatchNet(grid.patch, grid.channels)
+        self.handed = nn.ModuleList(nn.Conv2d(width, _ROW, 1, bias=False) for width in _WIDTHS)
+        self.norm = nn.BatchNorm2d(_ROW)
+        self.row = nn.ModuleList(RowConvolution(dilation) for dilation in (1, 2, 4))
+        places = min(_PLACES, grid.down), min(_PLACES, grid.across)
+        self.place = nn.Parameter(torch.zeros(1, _ROW, *places))
+        self.evidence = nn.Conv2d(_ROW, _EVIDENCE, 1)
+        spread = 2.0 * (_EVIDENCE * len(grid)) ** -0.5
+        self.matrices = nn.Parameter(spread * torch.randn(1, _EVIDENCE * _STATE, *places))
+        self.bias = nn.Parameter(torch.zeros(1, _STATE, *places))
+        self.dropout = nn.Dropout(0.2)
+        self.head = nn.Sequential(nn.Linear(_STATE, 64), nn.ReLU(), nn.Linear(64, classes))
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+    def forward(self, x: Tensor, at: Tensor | None = None) -> Tensor:
+        """Scores (n, k, |S|) after the patches numbered `at` (k,), by default after each of the m.
+
+        Args:
+            x: (n, channels, height, width), centred on 0.
+            at: places in the order of the patches, from 0.
+        """
+        told = self._evidence(x)  # (n, m, state)
+        bias = self._spread(self.bias).flatten(2).transpose(1, 2)
+        if at is None:
+            state = told.float().cumsum(dim=1) + bias
+        else:
+            upto = torch.arange(len(self.grid)) <= at[:, None]
+            state = upto.to(told.dtype) @ told + bias[:, at]
+        # One draw per image: a dropped channel is dropped for all prefixes.
+        kept = self.dropout(torch.ones(len(x), 1, _STATE))
+        return self.head(state * kept)
+
+    def _evidence(self, x: Tensor) -> Tensor:
+        """`B_k φ_k` of every patch, (n, m, state)."""
+        grid = self.grid
+        z = self.patch(_padded(x, right=grid.across * grid.patch, bottom=grid.down * grid.patch))
+        top, right = self._padding()
+        for level, seen in enumerate(self.trunk(functional.pad(x, (0, right, top, 0)))):
+            z = z + self._across(self.handed[level](self._above(seen, level)), level)
+        z = self.norm(z + self._spread(self.place)).relu()
+        for convolution in self.row:
+            z = convolution(z)
+        phi = self.evidence(z).relu().permute(2, 3, 0, 1).reshape(len(grid), len(x), _EVIDENCE)
+        matrices = self._spread(self.matrices)[0].flatten(1).T.reshape(len(grid), _EVIDENCE, _STATE)
+        return torch.bmm(phi, matrices.to(phi.dtype)).transpose(0, 1)
+
+    def _padding(self) -> tuple[int, int]:
+        """Pixels above and to the right that make the image divide by the strides; its last row ends a block."""
+        down, across = self.trunk.strides[-1]
+        return -self.grid.height % down, -self.grid.width % across
+
+    def _above(self, seen: Tensor, level: int) -> Tensor:
+        """The last row of a level (n, channels, h, w) that lies above each row of patches; zeros above the first."""
+        rows = torch.arange(self.grid.down) * self.grid.patch + self._padding()[0]
+        return functional.pad(seen, (0, 0, 1, 0)).index_select(2, rows // self.trunk.strides[level][0])
+
+    def _across(self, row: Tensor, level: int) -> Tensor:
+        """Bring a level (n, channels, h, w) to the columns of patches: repeated where coarser, averaged where finer."""
+        grid, wide = self.grid, self.trunk.strides[level][1]
+        if wide >= grid.patch:
+            middle = (torch.arange(grid.across) * grid.patch + grid.patch // 2).clamp(max=grid.width - 1)
+            return row.index_select(3, middle // wide)
+        left = torch.arange(row.shape[3]) * wide
+        start = torch.arange(grid.across)[:, None] * grid.patch
+        common = (torch.minimum(left + wide, start + grid.patch) - torch.maximum(left, start)).clamp(min=0).float()
+        return row @ (common / common.sum(dim=1, keepdim=True)).T.to(row.dtype)
+
+    def _spread(self, places: Tensor) -> Tensor:
+        """A coarse map (1, channels, ≤ 8, ≤ 8) at every patch, (1, channels, down, across)."""
+        size = self.grid.down, self.grid.across
+        return functional.interpolate(places, size=size, mode="bilinear", align_corners=False)
+
+
+class Trunk(nn.Module):
+    """Convolutions that never look down: level l has a row for `strides[l][0]` rows of pixels, all of them seen."""
+
+    def __init__(self, channels: int, stem: int) -> None:
+        super().__init__()
+        self.down, self.same, self.strides = nn.ModuleList(), nn.ModuleList(), []
+        down, across, before = stem, stem, channels
+        for level, (after, stride, reach) in enumerate(zip(_WIDTHS, _STRIDES, _REACHES, strict=True)):
+            step = (stem, stem) if level == 0 else stride
+            down, across = (down, across) if level == 0 else (down * step[0], across * step[1])
+            self.strides.append((down, across))
+            self.down.append(UpwardConvolution(before, after, rows=step[0] + 1, stride=step))
+            self.same.append(UpwardConvolution(after, after, rows=reach[0], dilation=reach[1]))
+            before = after
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        """(n, channels, height, width) → every level, (n, width of the level, rows, columns)."""
+        levels = []
+        for down, same in zip(self.down, self.same, strict=True):
+            x = down(x).relu()
+            x = (x + same(x)).relu()
+            levels.append(x)
+        return levels
+
+
+class UpwardConvolution(nn.Module):
+    """A convolution whose output ends with the rows it covers: block i of `stride` rows and some above it."""
+
+    def __init__(
+        self, before: int, after: int, *, rows: int, stride: tuple[int, int] = (1, 1), dilation: int = 1
+    ) -> None:
+        super().__init__()
+        self.above = (rows - 1) * dilation - (stride[0] - 1)
+        columns = max(3, stride[1] + 1)
+        self.convolution = nn.Conv2d(
+            before,
+            after,
+            (rows, columns),
+            stride=stride,
+            padding=(0, columns // 2),
+            dilation=(dilation, 1),
+            bias=False,
+        )
+        self.norm = nn.BatchNorm2d(after)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, before, h, w) → (n, after, h / stride, w / stride)."""
+        # Padding first keeps the result contiguous; cutting rows off afterwards is several times slower.
+        return self.norm(self.convolution(functional.pad(x, (0, 0, self.above, 0))))
+
+
+class RowConvolution(nn.Module):
+    """A residual convolution along rows of patches that looks to the left only."""
+
+    def __init__(self, dilation: int) -> None:
+        super().__init__()
+        self.left = 2 * dilation
+        self.convolution = nn.Conv2d(_ROW, _ROW, (1, 3), dilation=(1, dilation))
+        with torch.no_grad():
+            self.convolution.weight.mul_(0.5)  # there is no normalisation: three residual steps must not grow
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, channels, down, across) → the same shape."""
+        return (x + self.convolution(functional.pad(x, (self.left, 0)))).relu()
+
+
+class PatchNet(nn.Module):
+    """Each patch on its own as a vector: convolutions down to 4 × 4 pixels or less, then two layers."""
+
+    def __init__(self, patch: int, channels: int) -> None:
+        super().__init__()
+        layers: list[nn.Module] = []
+        self.side, side, before = patch, patch, channels
+        while side > 4:
+            layers += [nn.Conv2d(before, 32, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(32), nn.ReLU()]
+            before, side = 32, -(-side // 2)
+        self.convolutions = nn.Sequential(*layers)
+        wide = 2 * _ROW
+        self.layers = nn.Sequential(
+            nn.Linear(before * side**2, wide, bias=False), nn.BatchNorm1d(wide), nn.ReLU(), nn.Linear(wide, _ROW)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, channels, down · patch, across · patch) → (n, width of the row, down, across)."""
+        n, channels, height, width = x.shape
+        p, down, across = self.side, height // self.side, width // self.side
+        cut = x.reshape(n, channels, down, p, across, p).permute(0, 2, 4, 1, 3, 5).reshape(-1, channels, p, p)
+        vectors = self.layers(self.convolutions(cut).flatten(1))
+        return vectors.view(n, down, across, _ROW).permute(0, 3, 1, 2)
+
+
+def _padded(x: Tensor, *, right: int, bottom: int) -> Tensor:
+    """Grow images (n, channels, height, width) to `bottom` × `right` pixels with zeros."""
+    return functional.pad(x, (0, right - x.shape[3], 0, bottom - x.shape[2]))
