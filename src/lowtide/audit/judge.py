@@ -12,10 +12,12 @@ from numpy.typing import ArrayLike
 
 from lowtide.attack import AttackReport, LowerBound, attack, audit_divergence
 from lowtide.audit.change import Change, changed
+from lowtide.audit.pictures import changed_pictures, predicts_pictures
 from lowtide.audit.tables import row_count
 from lowtide.audit.utility import UtilityReport, predicts
 from lowtide.audit.verdict import Gate, Verdict, give_verdict
 from lowtide.errors import LowtideError, within
+from lowtide.features.images import are_images
 from lowtide.interface import Attack, Estimate
 
 Row = tuple[str, str, str, str, str, str]
@@ -106,7 +108,8 @@ class AuditReport:
         change = self.change
         if change is None:
             return "" if self.change_missing is None else f"The change was not measured: {self.change_missing}."
-        parts = [f"{100 * change.share:.1f} % of the values changed"]
+        what = "values" if change.columns else "pixels"
+        parts = [f"{100 * change.share:.1f} % of the {what} changed"]
         if change.rms is not None:
             parts.append(f"the root mean square is {change.rms:.3f} standard deviations")
         if change.psnr is not None:
@@ -145,17 +148,18 @@ def audit(
     """Judge a release.
 
     Args:
-        release: (n, columns) the released table: an array, a data frame, a sparse matrix or a tensor.
+        release: (n, columns) the released table: an array, a data frame, a sparse matrix or a tensor; or n images,
+            `Pictures` or bytes.
         s: (n,) the secret of every row, finitely many values.
         clean: the table before, the same rows in the same order: a control for the attackers, and what the change is
             measured against.
         estimate: the estimated leakage of the release, in nats, to hold against the attack.
-        utility: (n,) a column the release should still predict, or its name.
+        utility: (n,) a column the release should still predict, or its name; of images, its classes.
         fail_above: the limit to keep, see `Gate`; a number is in nats.
         epsilon: ε of the divergence to bound from below; `None` for none.
         secret: what to call the secret.
         peak: largest value of a pixel, for the PSNR of images.
-        attackers: names out of `lowtide.attack.ATTACKERS`; all by default.
+        attackers: names out of `lowtide.attack.ATTACKERS`, or of `IMAGE_ATTACKERS`; all by default.
         seed: the same seed gives the same report.
         level: of the intervals; the divergence fails with probability 1 − level.
         progress: whether to draw a progress bar; by default only on a terminal.
@@ -164,14 +168,23 @@ def audit(
     within("level", level, 0.0, 1.0, low_open=True, high_open=True)
     if epsilon is not None:
         within("epsilon", epsilon, 0.0, math.inf, high_open=True)
-    if clean is not None and row_count(clean) != row_count(release):
+    images = are_images(release)
+    count = len if images else row_count
+    if clean is not None and count(clean) != count(release):
         raise LowtideError(
-            f"clean has {row_count(clean)} rows and the release {row_count(release)}; "
+            f"clean has {count(clean)} rows and the release {count(release)}; "
             "they must be the same rows, in the same order"
         )
     attacks = attack(release, s, clean=clean, attackers=attackers, seed=seed, level=level, progress=progress)
     verdict = give_verdict(attacks, estimate, fail_above=gate, secret=secret)
     change, missing = (None, None) if clean is None else _measured(clean, release, peak)
+    useful = None
+    if utility is not None and images:
+        useful = predicts_pictures(
+            release, utility, clean=clean, attackers=attackers, seed=seed, level=level, progress=progress
+        )
+    elif utility is not None:
+        useful = predicts(release, utility, clean=clean, seed=seed, level=level)
     return AuditReport(
         attacks=attacks,
         divergence=None
@@ -179,7 +192,7 @@ def audit(
         else audit_divergence(attacks, epsilon, failure=round(1 - level, 12), seed=seed),
         change=change,
         change_missing=missing,
-        utility=None if utility is None else predicts(release, utility, clean=clean, seed=seed, level=level),
+        utility=useful,
         estimate=estimate,
         verdict=verdict,
     )
@@ -187,6 +200,8 @@ def audit(
 
 def _measured(clean: Any, release: Any, peak: float | None) -> tuple[Change | None, str | None]:
     """The change, or why there is none: a release may have other columns than the clean table."""
+    if are_images(release):
+        return changed_pictures(clean, release), None
     if peak is not None:
         return changed(clean, release, peak=peak), None
     try:
