@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
 
 from lowtide.audit import AuditReport, Gate, audit
 from lowtide.audit.judge import HEADER
+from lowtide.cli import picture_audit
 from lowtide.cli.common import (
     GATE_FAILED,
     Encoding,
@@ -30,8 +31,11 @@ from lowtide.cli.common import (
     words_of,
 )
 from lowtide.cli.outputs import check_outputs
+from lowtide.cli.picture_audit import audit_folder
+from lowtide.cli.pictures import Grey, Opening, Resize, are_pictures
 from lowtide.cli.release import sha256_of
 from lowtide.data import find_column, schema_like
+from lowtide.data.picture_plan import FolderPlan
 from lowtide.data.reading import batches
 from lowtide.data.table_plan import TablePlan
 from lowtide.disclose import Budget, Plan, ReleaseCard
@@ -54,11 +58,19 @@ def run(
         Path | None, typer.Option("--card", help="its card; by default the one beside the release", metavar="FILE")
     ] = None,
     epsilon: Annotated[float, typer.Option("--epsilon", help="of the divergence that attacks prove")] = 0.1,
+    attacker: Annotated[
+        list[str] | None, typer.Option("--attacker", help="who attacks (repeat)", show_default="all", metavar="NAME")
+    ] = None,
     json: Json = None,
     report: ReportFile = None,
     figures: Figures = None,
     types: Types = None,
     encoding: Encoding = "utf-8",
+    resize: Resize = None,
+    grey: Grey = False,
+    mapping: Annotated[
+        Path | None, typer.Option("--mapping", help="images: the private list of names", metavar="FILE")
+    ] = None,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -66,31 +78,36 @@ def run(
 
     Exit code 1 when the gate --fail-above is not passed.
 
-    Example: lowtide audit shared.parquet --reference survey.csv --secret vote --fail-above 0.05
+    Examples: lowtide audit shared.parquet --reference survey.csv --secret vote --fail-above 0.05;
+    lowtide audit shared/ --reference faces/ --secret smile --utility male
     """
     reads = {"release": file, "reference": reference, "plan": plan, "card": card}
     check_outputs(reads, {"--json": json, "--report": report}, folders={"--figures": figures})
     gate = None if fail_above is None else _gate(fail_above)
-    made = None if plan is None else TablePlan.load(plan)
-    given = read_given(reference, secret, types, encoding)
     known = _find_card(file, card)
-    found = audit_file(
-        file,
-        given,
-        known,
-        utility=utility,
-        gate=gate,
-        epsilon=epsilon,
-        types=types,
-        encoding=encoding,
-        seed=seed,
-        progress=show_progress(quiet),
-    )
+    options: dict[str, Any] = {
+        "utility": utility,
+        "gate": gate,
+        "epsilon": epsilon,
+        "seed": seed,
+        "progress": show_progress(quiet),
+    }
+    options["attackers"] = tuple(attacker) if attacker else None
+    if are_pictures(file):
+        drawn = None if plan is None else FolderPlan.load(plan)
+        opening = Opening(resize, grey)
+        found, faces = audit_folder(file, reference, secret, card=known, mapping=mapping, opening=opening, **options)
+        page = picture_audit.audit_report(file.name, faces, found, known, drawn)
+    else:
+        made = None if plan is None else TablePlan.load(plan)
+        given = read_given(reference, secret, types, encoding)
+        found = audit_file(file, given, known, types=types, encoding=encoding, **options)
+        page = audit_report(file.name, given, found, known, made)
     print_audit(found)
     if json is not None:
         write_json(json, found.to_json())
     if report is not None:
-        for path in write_report(audit_report(file.name, given, found, known, made), report, figures=figures):
+        for path in write_report(page, report, figures=figures):
             out.print(f"written: {path}", soft_wrap=True)
     if fail_above is not None and found.verdict.passed is not True:
         raise typer.Exit(GATE_FAILED)
@@ -108,6 +125,7 @@ def audit_file(
     encoding: str,
     seed: int,
     progress: bool | None,
+    attackers: tuple[str, ...] | None = None,
 ) -> AuditReport:
     """Attack a released file."""
     utility = None if utility is None else find_column(utility, given.judged)
@@ -126,6 +144,7 @@ def audit_file(
         fail_above=gate,
         epsilon=epsilon,
         secret=given.secret,
+        attackers=attackers,
         seed=seed,
         progress=progress,
     )
@@ -158,10 +177,11 @@ def audit_report(
 
 
 def _find_card(file: Path, card: Path | None) -> ReleaseCard | None:
-    beside = file.with_suffix(".card.json")
+    images = are_pictures(file)
+    beside = file.with_name(f"{file.name.removesuffix('.npz')}.card.json") if images else file.with_suffix(".card.json")
     if card is not None or beside.is_file():
         found = ReleaseCard.load(card or beside)
-        if found.data_sha256 is not None and found.data_sha256 != sha256_of(file):
+        if not images and found.data_sha256 is not None and found.data_sha256 != sha256_of(file):
             note("the hash on the card is not that of this file: its estimate is of another release")
         return found
     note("no card beside the release, so no estimate to hold the attacks against")

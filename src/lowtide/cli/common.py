@@ -31,7 +31,12 @@ DEBUG: ContextVar[bool] = ContextVar("debug", default=False)  # set by `lowtide 
 out = Console(markup=False, emoji=False, highlight=False)
 err = Console(markup=False, emoji=False, highlight=False, stderr=True)
 
-Table = Annotated[Path, typer.Argument(help="CSV, Parquet, Arrow/Feather or JSON lines, by its suffix", metavar="FILE")]
+Table = Annotated[
+    Path,
+    typer.Argument(
+        help="CSV, Parquet, Arrow/Feather or JSON lines, by its suffix; or a folder of images", metavar="DATA"
+    ),
+]
 Secret = Annotated[str, typer.Option("--secret", help="column to protect: never released", metavar="COLUMN")]
 Json = Annotated[Path | None, typer.Option("--json", help="also write the results here", metavar="FILE")]
 Types = Annotated[

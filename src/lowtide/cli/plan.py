@@ -29,6 +29,8 @@ from lowtide.cli.common import (
     words_of,
 )
 from lowtide.cli.outputs import check_outputs
+from lowtide.cli.picture_plan import plan_folder
+from lowtide.cli.pictures import Grey, Opening, Patch, Resize, Strict, are_pictures
 from lowtide.data import find_column
 from lowtide.data.table_plan import TablePlan
 from lowtide.density import TIDE
@@ -70,24 +72,60 @@ def run(
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="threshold of a column, or ε of the noise")] = None,
     delta: Annotated[float | None, typer.Option("--delta", help="with ε, calibrates the noise")] = None,
     lam: Annotated[float | None, typer.Option("--lam", help="noise, in units of a column's range")] = None,
-    output: Annotated[Path, typer.Option("--out", help="where to keep the plan; a folder for networks")] = Path(
-        "plan.json"
-    ),
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", help="where to keep the plan; a folder for networks and images", show_default="plan.json"
+        ),
+    ] = None,
     json: Json = None,
     report: ReportFile = None,
     figures: Figures = None,
     types: Types = None,
     encoding: Encoding = "utf-8",
+    patch: Patch = 8,
+    share: Annotated[
+        float | None, typer.Option("--kept", help="images: share of the pixels to keep, instead of a budget")
+    ] = None,
+    resize: Resize = None,
+    grey: Grey = False,
+    strict: Strict = False,
     seed: Seed = 0,
     steps: Steps = None,
     quiet: Quiet = False,
 ) -> None:
     """What to hide for a budget, at the least damage; and the whole trade-off.
 
-    Example: lowtide plan survey.csv --secret vote --budget 0.02 --keep age --utility income
+    Examples: lowtide plan survey.csv --secret vote --budget 0.02 --keep age --utility income;
+    lowtide plan faces/ --secret smile --patch 4 --attacker-accuracy 0.65 --out faces.lowtide
     """
-    _check_places(file, policy, output, json, report, figures)
+    images = are_pictures(file)
+    output = output or Path("plan.lowtide" if images else "plan.json")
+    _check_places(file, "pictures" if images else policy, output, json, report, figures)
     limit = _budget(budget, attacker_accuracy)
+    if images:
+        if keep or hide or utility or delta is not None:
+            raise LowtideError("--keep, --hide, --utility and --delta are about columns; images have patches")
+        plan_folder(
+            file,
+            secret,
+            patch=patch,
+            opening=Opening(resize, grey, strict),
+            policy=policy,
+            mechanism=mechanism,
+            budget=limit,
+            kept=share,
+            epsilon=epsilon,
+            lam=lam,
+            output=output,
+            json=json,
+            report=report,
+            figures=figures,
+            seed=seed,
+            steps=steps,
+            quiet=quiet,
+        )
+        return
     if mechanism == "redact" and not lam is delta is None:
         raise LowtideError(
             "--lam and --delta are about noise, and redaction draws none; add --mechanism gaussian or mixed"
@@ -186,7 +224,7 @@ def _check_places(
     files = {"--json": json, "--report": report}
     folders = {"--figures": figures}
     (files if single else folders)["--out"] = output
-    check_outputs({"table": file}, files, folders=folders)
+    check_outputs({"data": file}, files, folders=folders)
 
 
 def _budget(text: str | None, accuracy: float | None) -> Budget | None:

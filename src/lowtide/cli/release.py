@@ -13,8 +13,11 @@ import typer
 
 from lowtide.cli.common import Encoding, Json, Quiet, Table, Types, note, out, read_types, reported, show_progress
 from lowtide.cli.outputs import check_outputs
+from lowtide.cli.picture_plan import release_folder
+from lowtide.cli.pictures import Strict, are_pictures
 from lowtide.data import Writer, batches, find_column, schema_like
 from lowtide.data.formats import format_of
+from lowtide.data.picture_plan import is_picture_plan
 from lowtide.data.table_plan import TablePlan
 from lowtide.density.exposure import Bools
 from lowtide.density.progress import progress_bar
@@ -41,15 +44,38 @@ def run(
     json: Json = None,
     types: Types = None,
     encoding: Encoding = "utf-8",
+    png: Annotated[bool, typer.Option("--png", help="images: write PNG, so that no shown pixel changes")] = False,
+    quality: Annotated[int, typer.Option("--quality", help="images: of JPEG files", min=1, max=100)] = 95,
+    rename: Annotated[bool, typer.Option("--rename", help="images: number them anew, in random order")] = False,
+    mapping: Annotated[
+        Path | None, typer.Option("--mapping", help="images: where the private list of names goes", metavar="FILE")
+    ] = None,
+    strict: Strict = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write the hidden data and its card. The secret's column is left out, always.
+    """Write the hidden data and its card. The secret is left out, always.
 
-    Example: lowtide release survey.csv --plan plan.json --out shared.parquet
+    Examples: lowtide release survey.csv --plan plan.json --out shared.parquet;
+    lowtide release faces/ --plan faces.lowtide --out shared/ --rename --mapping names.csv
     """
-    check_outputs(
-        {"table": file, "plan": plan, "key": key_file}, {"--out": output, "--json": json, **_card_paths(output)}
-    )
+    reads = {"data": file, "plan": plan, "key": key_file}
+    if are_pictures(file) or is_picture_plan(plan):
+        check_outputs(reads, {"--json": json, "--mapping": mapping})
+        release_folder(
+            file,
+            plan,
+            output,
+            key_file=key_file,
+            png=png,
+            quality=quality,
+            rename=rename,
+            mapping=mapping,
+            strict=strict,
+            json=json,
+            quiet=quiet,
+        )
+        return
+    check_outputs(reads, {"--out": output, "--json": json, **_card_paths(output)})
     format_of(output)
     made = TablePlan.load(plan)
     card = release_file(file, made, output, ids=ids, key_file=key_file, types=types, encoding=encoding, quiet=quiet)

@@ -29,6 +29,7 @@ from lowtide.cli.common import (
     show_progress,
 )
 from lowtide.cli.outputs import check_outputs
+from lowtide.cli.pictures import Grey, Opening, Patch, Resize, Samples, Strict, are_pictures, scan_folder
 from lowtide.density import TIDE
 from lowtide.density.scan import Scan, scan
 from lowtide.interface import NATS_PER_BIT, Estimate
@@ -46,15 +47,36 @@ def run(
     save: Annotated[Path | None, typer.Option("--save", help="keep the fitted density here", metavar="DIR")] = None,
     types: Types = None,
     encoding: Encoding = "utf-8",
+    patch: Patch = 8,
+    resize: Resize = None,
+    grey: Grey = False,
+    strict: Strict = False,
+    samples: Samples = 0,
     seed: Seed = 0,
     steps: Steps = None,
     quiet: Quiet = False,
 ) -> None:
-    """What leaks: how much the table tells about the secret, and which columns tell it.
+    """What leaks: how much the data tells about the secret, and which columns or patches tell it.
 
-    Example: lowtide scan survey.csv --secret vote
+    Examples: lowtide scan survey.csv --secret vote; lowtide scan faces/ --secret smile --patch 8 --report faces.html
     """
-    check_outputs({"table": file}, {"--json": json, "--report": report}, folders={"--figures": figures, "--save": save})
+    check_outputs({"data": file}, {"--json": json, "--report": report}, folders={"--figures": figures, "--save": save})
+    if are_pictures(file):
+        scan_folder(
+            file,
+            secret,
+            patch=patch,
+            opening=Opening(resize, grey, strict),
+            samples=samples,
+            json=json,
+            report=report,
+            figures=figures,
+            save=save,
+            seed=seed,
+            steps=steps,
+            quiet=quiet,
+        )
+        return
     given = read_given(file, secret, types, encoding)
     note_columns(given)
     found = scan_given(given, seed, steps, quiet)
