@@ -1,0 +1,219 @@
+"""Releases of the CelebA faces, made and judged in worker processes.
+
+Every function here can be sent to another process: it opens the faces by itself, and releases travel as files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from time import monotonic
+from typing import Any, Literal
+
+import numpy as np
+
+from lowtide import TIDE
+from lowtide.audit.adversarial import AdversarialFilter
+from lowtide.audit.picture_rivals import LowerNoise, LowerRedacted
+from lowtide.density.artefact import Density
+from lowtide.density.secrets import read_classes
+from lowtide.disclose.images import ImageObfuscator, PicturePlan
+from lowtide.errors import LowtideError
+from lowtide.features.images import Grid, Stack
+from picture_frontiers import Codes, Faces, Judge, hide, load
+
+SECRET, UTILITY = "Smiling", "Male"
+PATCH = 2
+THRESHOLDS = (0.8, 0.7, 0.6, 0.5)
+LIMITS = (0.5, 0.3, 0.2, 0.1, 0.001)  # of the rival, in nats
+REDACTED, NOISED = (0.95, 0.9, 0.8, 0.6, 0.3), (0.8, 0.5)  # shares of pixels that plans keep
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What every process must know.
+
+    Attributes:
+        data: folder of the faces.
+        size: width and height they are brought to.
+        quick: whether to use few faces and settings.
+        seed: of everything.
+        shelf: folder for releases.
+    """
+
+    data: Path | None
+    size: tuple[int, int]
+    quick: bool
+    seed: int
+    shelf: Path
+
+
+@dataclass(frozen=True)
+class Made:
+    """A release of all faces.
+
+    Attributes:
+        method: the way to hide.
+        setting: how much.
+        kept: share of pixels left as they were.
+        file: (n, height, width, 3) bytes.
+        digest: the same for releases that are the same, byte for byte.
+        seconds: that the method took to learn, for all of its settings.
+        own: what the rival's own networks make of it on the test faces, in percent and nats.
+    """
+
+    method: str
+    setting: str
+    kept: float
+    file: Path
+    digest: str
+    seconds: float = 0.0
+    own: dict[str, float] | None = None
+
+
+@dataclass(frozen=True)
+class Read:
+    """What attackers read of one label; accuracies in percent.
+
+    Attributes:
+        fixed: of the attacker that does best on clean faces and has seen no others.
+        retrained: of the attacker that did best on validation faces of the release.
+        attacker: its name.
+        low: lower end of the interval of `retrained`.
+        high: upper end.
+        bits: information that it has about the label.
+        seconds: that judging took.
+    """
+
+    fixed: float
+    retrained: float
+    attacker: str
+    low: float
+    high: float
+    bits: float
+    seconds: float
+
+
+@lru_cache(maxsize=1)
+def faces(setup: Setup) -> Faces:
+    """The faces, with the secret."""
+    return load(setup.data, SECRET, size=setup.size, most=700 if setup.quick else None)
+
+
+def labels(setup: Setup, name: str) -> Codes:
+    """One label of all faces, in classes."""
+    return read_classes(faces(setup).folder.column(name))[1]
+
+
+@lru_cache(maxsize=2)
+def judge_of(setup: Setup, name: str) -> Judge:
+    """Attackers on one label; those that know clean faces only are trained once in each process."""
+    fixed = ("edges",) if setup.quick else ("edges", "small network")
+    return Judge(faces(setup), s=labels(setup, name), fixed=fixed, networks=not setup.quick, seed=setup.seed)
+
+
+def read_label(setup: Setup, made: Made, name: str) -> Read:
+    """Attack one release for one label."""
+    start, judge = monotonic(), judge_of(setup, name)
+    release = Stack(np.load(made.file))
+    best = max(judge.known, key=lambda one: judge.known[one].validation)
+    found = judge.read(release)
+    seconds = monotonic() - start
+    return Read(judge.fixed(release)[best], found.right, found.attacker, found.low, found.high, found.bits, seconds)
+
+
+def make(setup: Setup, way: str) -> list[Made]:
+    """Make the releases of one of `WAYS`."""
+    return list(WAYS[way](setup))
+
+
+def by_hand(setup: Setup) -> Iterator[Made]:
+    """The faces as they are, and without their lower half."""
+    every = faces(setup)
+    yield _keep(setup, "clean", "ε = ∞", 1.0, every.pictures.read(np.arange(len(every.s))))
+    for rival, strength in ((LowerNoise(seed=setup.seed), 1.0), (LowerRedacted(), 0.5)):
+        released = rival.fit(every.part(True), strength=strength).apply(every.pictures)
+        setting = "λ = 1" if isinstance(rival, LowerNoise) else "lower half"
+        yield _keep(setup, rival.name, setting, released.untouched, released.stack().pixels)
+
+
+def by_plan(setup: Setup) -> Iterator[Made]:
+    """Plans at several shares kept, which know nothing of the utility."""
+    every = faces(setup)
+    ways: tuple[tuple[Literal["redact", "gaussian"], Sequence[float]], ...]
+    ways = ("redact", REDACTED), ("gaussian", NOISED)
+    ways = ways[:1] if setup.quick else ways
+    for mechanism, shares in ways:
+        start, lam = monotonic(), None if mechanism == "redact" else 1.0
+        hider = ImageObfuscator(
+            "plan",
+            mechanism,
+            patch=PATCH,
+            kept=0.7,
+            lam=lam,
+            attackers=("edges",),  # the releases below are judged by others
+            progress=False,
+            random_state=setup.seed,
+        )
+        plan = hider.fit(every.part(True), every.s[every.train]).policy_
+        if not isinstance(plan, PicturePlan):
+            raise LowtideError("a plan was expected")
+        took = monotonic() - start
+        for share in shares[2::2] if setup.quick else shares:
+            at = plan.at(share)
+            pixels = hide(every, at.grid, at.hidden, setup.seed, lam).pixels
+            name = "plan, redacted" if lam is None else "plan, noise λ = 1"
+            yield _keep(setup, name, f"keep {share:.0%}", at.kept, pixels, seconds=took)
+
+
+def by_rule(setup: Setup) -> Iterator[Made]:
+    """The paper's rule: noise of λ = 1 on patches whose density given the raw ones before exceeds ε."""
+    every, start = faces(setup), monotonic()
+    tide = TIDE(features=PATCH, random_state=setup.seed, max_steps=60 if setup.quick else None, progress=False)
+    density = tide.fit(every.part(True), every.s[every.train]).artefact
+    if not isinstance(density, Density):
+        raise LowtideError("a finite secret was expected")
+    took, peaks = monotonic() - start, []
+    for index in np.array_split(np.arange(len(every.s)), -(-len(every.s) // 128)):
+        steps = np.asarray(density.conditionals(every.pictures.read(index)))
+        peaks.append(np.abs(steps).max(axis=-1))  # asked once for all ε
+    grid, peak = Grid(*every.pictures.shape, PATCH), np.concatenate(peaks)
+    for epsilon in THRESHOLDS[-1:] if setup.quick else THRESHOLDS:
+        flags = peak > epsilon
+        kept = float(1 - (flags @ grid.sizes).mean() / grid.sizes.sum())
+        yield _keep(setup, "paper", f"ε = {epsilon:g}", kept, hide(every, grid, flags, setup.seed).pixels, seconds=took)
+
+
+def by_rival(setup: Setup) -> Iterator[Made]:
+    """The filter learnt against an adversary; it is told the utility."""
+    every, start = faces(setup), monotonic()
+    useful = labels(setup, UTILITY)
+    few = {"limits": (0.5, 0.1), "epochs": 1, "pretraining": 2, "widths": (8, 16, 32)}
+    options: dict[str, Any] = few if setup.quick else {"limits": LIMITS}
+    rival = AdversarialFilter(seed=setup.seed, progress=False, **options)
+    filters = rival.fit(every.part(True), every.s[every.train], useful[every.train])
+    took = monotonic() - start
+    for one in filters:
+        pixels = one.apply(every.pictures).stack().pixels
+        test = pixels[~every.train]
+        read, used = one.read_secret(test).argmax(axis=1), one.read_utility(test).argmax(axis=1)
+        own = {
+            "limit": one.limit,
+            "told": one.told,
+            "adversary": 100 * float((read == every.s[~every.train]).mean()),
+            "classifier": 100 * float((used == useful[~every.train]).mean()),
+        }
+        yield _keep(setup, "rival", f"k = {one.limit:g}", 0.0, pixels, seconds=took, own=own)
+
+
+WAYS = {"rival": by_rival, "by hand": by_hand, "plan": by_plan, "paper": by_rule}
+
+
+def _keep(setup: Setup, method: str, setting: str, kept: float, pixels: Any, **more: Any) -> Made:
+    """Put a release on the shelf."""
+    file = setup.shelf / f"{method}, {setting}.npy"
+    np.save(file, pixels)
+    return Made(method, setting, kept, file, hashlib.blake2b(pixels.tobytes(), digest_size=16).hexdigest(), **more)
