@@ -1,14 +1,17 @@
-"""Speed of the critics of images: all prefixes in one pass, and the time of a fit.
+"""Speed on images: all prefixes in one pass, the time of a fit, and the throughput of a release.
 
 One forward pass of the critic about the whole image is `density(x)`: the same causal networks, read at the last patch
-only. It is timed against `prefixes(x)`, which reads them after every patch, in the same run, on 64×64 images with 2×2
+only; it is timed against `prefixes(x)`, which reads them after every patch, in the same run, on 64×64 images with 2×2
 patches (1,024 prefixes) and on one image of CelebA's size (9,701). With `--data` (a folder in GENKI-4K's layout with a
 split.csv) a fit on its training faces is timed and judged on its test faces.
+
+A release of a folder of JPEG files under a plan is timed against decoding and encoding the same files with Pillow on as
+many threads, and nothing else.
 """
 
 from __future__ import annotations
 
-import csv
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -19,10 +22,17 @@ import torch
 from PIL import Image
 
 from lowtide import TIDE
+from lowtide.cli.picture_plan import write_release
+from lowtide.data import open_pictures
+from lowtide.data.picture_files import decode, encode, spread
+from lowtide.data.picture_plan import FolderPlan
 from lowtide.density.artefact import Density
 from lowtide.density.critics import Images
 from lowtide.density.critics.causal import CausalNet
 from lowtide.density.secrets import Classes
+from lowtide.disclose.card import Feature, ReleaseCard
+from lowtide.disclose.certificate import certify_plan
+from lowtide.disclose.images import PictureHider, PictureMechanism, PicturePlan
 from lowtide.features.images import Grid, ImageEncoder
 from lowtide.report.console import parse_arguments, print_table, shortest, write_json
 
@@ -54,33 +64,69 @@ def one_pass(grid: Grid, images: int, seed: int) -> dict[str, float | str]:
     }
 
 
-def faces(folder: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The pixels, whether they smile, and which are for training."""
-    smiles = [int(line.split()[0]) for line in (folder / "labels.txt").read_text().splitlines() if line.strip()]
-    with (folder / "split.csv").open() as file:
-        rows = [(row["file"], row["split"]) for row in csv.DictReader(file)]
-    pixels = np.stack([np.asarray(Image.open(folder / "files" / name).convert("RGB")) for name, _ in rows])
-    s = np.array([smiles[int(name[4:8]) - 1] for name, _ in rows])
-    return pixels, s, np.array([split == "train" for _, split in rows])
-
-
 def fit_time(folder: Path, patch: int, *, quick: bool, seed: int) -> dict[str, Any]:
     """Seconds of a fit on the training faces, and what it finds in the test faces."""
-    x, s, train = faces(folder)
+    found = open_pictures(folder)
+    x, s, train = found.read(np.arange(len(found))), found.column("smile"), np.asarray(found.split) == "train"
     tide = TIDE(features=patch, max_steps=10 if quick else None, random_state=seed)
     start = time.perf_counter()
     tide.fit(x[train], s[train])
     seconds = time.perf_counter() - start
-    found = tide.information(x[~train], s[~train])
+    told = tide.information(x[~train], s[~train])
     held_out = tide.information_
     return {
         "patch": patch,
         "seconds": seconds,
-        "test bits": found.bits.value,
-        "low": found.bits.low,
-        "high": found.bits.high,
+        "test bits": told.bits.value,
+        "low": told.bits.low,
+        "high": told.bits.high,
         "cross-fitted bits": held_out.bits.value if held_out else None,
     }
+
+
+def release_speed(images: int, side: int, seed: int) -> dict[str, float]:
+    """Images a second of a release, and of nothing but decoding and encoding."""
+    rng = np.random.default_rng(np.random.SeedSequence([seed, 0xBE4D]))
+    grid = Grid(side, side, 3, 8)
+    with tempfile.TemporaryDirectory() as place:
+        source, plain = Path(place) / "source", Path(place) / "plain"
+        source.mkdir()
+        plain.mkdir()
+        for k in range(images):
+            coarse = rng.integers(0, 256, (side // 8, side // 8, 3), dtype=np.uint8)
+            Image.fromarray(coarse).resize((side, side), Image.Resampling.BICUBIC).save(
+                source / f"{k:05}.jpg", quality=95
+            )
+
+        def again(name: str) -> None:
+            pixels = decode(source / name, channels=3)
+            (plain / name).write_bytes(encode(pixels, ".jpg", quality=95))
+
+        folder, plan = open_pictures(source, progress=False), plan_of(grid)
+        loop = shortest(lambda: spread(again, folder.names))
+        runs = iter(range(100))
+        release = shortest(lambda: write_release(folder, plan, Path(place) / f"release {next(runs)}", progress=False))
+    return {"images": images, "side": side, "plain, images/s": images / loop, "release / plain": loop / release}
+
+
+def plan_of(grid: Grid) -> FolderPlan:
+    """A plan that hides the lower middle of the image; what it rests on does not matter here."""
+    rows, columns = np.divmod(np.arange(len(grid)), grid.across)
+    hidden = (rows >= grid.down // 2) & (np.abs(columns - grid.across / 2) < grid.across / 4)
+    certificate = certify_plan(0.1, [0.5, 0.5], ratios=np.zeros(len(grid)), hidden=hidden)
+    features = tuple(Feature(name, float(flag)) for name, flag in zip(grid.features.names, hidden, strict=True))
+    card = ReleaseCard(
+        mechanism="redact",
+        certificate=certificate,
+        features=features,
+        rows=1,
+        classes=2,
+        largest_class=0.5,
+        changed=float(hidden.mean()),
+    )
+    none, order = np.zeros(len(grid), dtype=bool), np.argsort(~hidden, kind="stable")
+    policy = PicturePlan(grid, hidden, order, none, none, (), np.zeros(len(grid)))
+    return FolderPlan(PictureHider(policy, PictureMechanism(grid, "redact", None), card), "secret")
 
 
 def main() -> None:
@@ -90,13 +136,18 @@ def main() -> None:
     sizes = [(Grid(64, 64, 3, 2), 16), (Grid(64, 64, 3, 8), 16), (Grid(218, 178, 3, 2), 1)]
     passes = [one_pass(grid, images, options.seed) for grid, images in (sizes[:1] if options.quick else sizes)]
     print_table("All prefixes in one pass", list(passes[0]), [list(row.values()) for row in passes])
+    sizes_of_folders = [(300, 64)] if options.quick else [(3000, 64), (1500, 192)]
+    releases = [release_speed(images, side, options.seed) for images, side in sizes_of_folders]
+    print_table("A release of a folder", list(releases[0]), [list(row.values()) for row in releases])
     fits = []
     if options.data:
         patches = (8,) if options.quick else (8, 2)
         fits = [fit_time(options.data, patch, quick=options.quick, seed=options.seed) for patch in patches]
         print_table("A fit on GENKI-4K", list(fits[0]), [list(row.values()) for row in fits])
     if options.json:
-        write_json(options.json, {"one_pass": passes, "fits": fits, "threads": torch.get_num_threads()})
+        write_json(
+            options.json, {"one_pass": passes, "releases": releases, "fits": fits, "threads": torch.get_num_threads()}
+        )
 
 
 if __name__ == "__main__":
