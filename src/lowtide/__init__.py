@@ -2,6 +2,7 @@
 
 from lowtide.density import TIDE, Density, PairDensity
 from lowtide.disclose import Budget, Obfuscator, ReleaseCard
+from lowtide.disclose.images import ImageObfuscator
 from lowtide.errors import LowtideError
 from lowtide.interface import Attack, Estimate, Guarantee
 
@@ -13,6 +14,7 @@ __all__ = [
     "Density",
     "Estimate",
     "Guarantee",
+    "ImageObfuscator",
     "LowtideError",
     "Obfuscator",
     "PairDensity",
