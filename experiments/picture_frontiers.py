@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lowtide.attack import FROM_CLEAN, IMAGE_ATTACKERS, Attacker, scores
 from lowtide.attack.edges import Album
-from lowtide.attack.pictures import from_clean
+from lowtide.attack.pictures import Together, from_clean
 from lowtide.data import PictureFolder, cached, open_pictures
 from lowtide.density.secrets import read_classes
 from lowtide.disclose.images import PictureMechanism
@@ -114,7 +114,7 @@ class Judge:
 
     Retrained are logistic regression on edges and, unless told otherwise, a small network that goes on from what it
     learnt of clean images: where little is left of the secret, it learns to read that sooner than one that starts from
-    nothing. The one that did better on validation images counts.
+    nothing. The one that did best on validation images counts, or both together.
 
     Args:
         faces: the images.
@@ -147,22 +147,22 @@ class Judge:
         album = Album.of(release)[self.test]
         return {name: 100 * _right(attacker, album, self.s[self.test]) for name, attacker in self.known.items()}
 
-    def retrained(self, release: Any) -> tuple[str, Attacker]:
-        """The attacker trained on the release that did best on validation images, and its name."""
-        album = Album.of(release)[self.train]
+    def read(self, release: Any) -> Read:
+        """What the strongest retrained attacker reads of the test images; both together are a third one."""
+        album = Album.of(release)
         makers = {"edges": IMAGE_ATTACKERS["edges"](self.seed)}
         if self.networks:
             makers[FROM_CLEAN] = from_clean(self.known[_SMALL], self.seed)
-        fitted = {name: maker.fit(album, self.s[self.train]) for name, maker in makers.items()}
-        return max(fitted.items(), key=lambda pair: pair[1].validation)
-
-    def read(self, release: Any) -> Read:
-        """What the strongest retrained attacker reads of the test images."""
-        name, attacker = self.retrained(release)
-        q, codes = attacker.probabilities(Album.of(release)[self.test]), self.s[self.test]
-        accuracy = scores.accuracy(q, codes, level=0.95)
+        fitted = {name: maker.fit(album[self.train], self.s[self.train]) for name, maker in makers.items()}
         prior = np.bincount(self.s[self.train]) / len(self.train)
-        bits = float(scores.gains(q, codes, prior).mean()) / NATS_PER_BIT
+        answers = {name: attacker.probabilities(album[self.test]) for name, attacker in fitted.items()}
+        promised = {name: attacker.validation for name, attacker in fitted.items()}
+        if len(fitted) > 1:
+            both = Together.of(fitted, prior)
+            answers["together"], promised["together"] = both(answers), both.validation
+        name = max(promised, key=lambda one: promised[one])
+        accuracy = scores.accuracy(answers[name], self.s[self.test], level=0.95)
+        bits = float(scores.gains(answers[name], self.s[self.test], prior).mean()) / NATS_PER_BIT
         return Read(name, 100 * accuracy.value, 100 * accuracy.low, 100 * accuracy.high, bits)
 
     def judge(self, method: str, setting: str, release: Any, kept: float) -> Judged:

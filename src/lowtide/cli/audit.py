@@ -78,8 +78,9 @@ def run(
 
     Exit code 1 when the gate --fail-above is not passed.
 
-    Examples: lowtide audit shared.parquet --reference survey.csv --secret vote --fail-above 0.05;
-    lowtide audit shared/ --reference faces/ --secret smile --utility male
+    Example: lowtide audit shared.parquet --reference survey.csv --secret vote --fail-above 0.05
+
+    Example: lowtide audit shared/ --reference faces/ --secret smile --utility male
     """
     reads = {"release": file, "reference": reference, "plan": plan, "card": card}
     check_outputs(reads, {"--json": json, "--report": report}, folders={"--figures": figures})

@@ -11,7 +11,7 @@ import typer
 from numpy.typing import NDArray
 
 from lowtide.cli.common import note, out, show_progress
-from lowtide.data import PictureFolder, cached, find_column, names_tell, open_pictures
+from lowtide.data import FORMATS, PictureFolder, cached, find_column, names_tell, open_pictures
 from lowtide.density import TIDE
 from lowtide.density.image_scan import PictureScan, scan_pictures
 from lowtide.density.secrets import read_classes
@@ -78,7 +78,7 @@ class GivenPictures:
 
 def are_pictures(path: Path) -> bool:
     """Whether a path is for images: a folder or an `.npz` file, which no table is."""
-    return path.suffix.lower() == ".npz" or (path.is_dir() and not (path / "config.json").is_file())
+    return path.suffix.lower() == ".npz" or (path.is_dir() and path.suffix.lower() not in FORMATS)
 
 
 def open_given(path: Path, secret: str, opening: Opening, *, progress: bool | None) -> GivenPictures:

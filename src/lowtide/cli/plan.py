@@ -96,8 +96,9 @@ def run(
 ) -> None:
     """What to hide for a budget, at the least damage; and the whole trade-off.
 
-    Examples: lowtide plan survey.csv --secret vote --budget 0.02 --keep age --utility income;
-    lowtide plan faces/ --secret smile --patch 4 --attacker-accuracy 0.65 --out faces.lowtide
+    Example: lowtide plan survey.csv --secret vote --budget 0.02 --keep age --utility income
+
+    Example: lowtide plan faces/ --secret smile --patch 4 --attacker-accuracy 0.65 --out faces.lowtide
     """
     images = are_pictures(file)
     output = output or Path("plan.lowtide" if images else "plan.json")

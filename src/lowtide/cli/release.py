@@ -55,8 +55,9 @@ def run(
 ) -> None:
     """Write the hidden data and its card. The secret is left out, always.
 
-    Examples: lowtide release survey.csv --plan plan.json --out shared.parquet;
-    lowtide release faces/ --plan faces.lowtide --out shared/ --rename --mapping names.csv
+    Example: lowtide release survey.csv --plan plan.json --out shared.parquet
+
+    Example: lowtide release faces/ --plan faces.lowtide --out shared/ --rename --mapping names.csv
     """
     reads = {"data": file, "plan": plan, "key": key_file}
     if are_pictures(file) or is_picture_plan(plan):

@@ -58,7 +58,9 @@ def run(
 ) -> None:
     """What leaks: how much the data tells about the secret, and which columns or patches tell it.
 
-    Examples: lowtide scan survey.csv --secret vote; lowtide scan faces/ --secret smile --patch 8 --report faces.html
+    Example: lowtide scan survey.csv --secret vote
+
+    Example: lowtide scan faces/ --secret smile --patch 8 --report faces.html
     """
     check_outputs({"data": file}, {"--json": json, "--report": report}, folders={"--figures": figures, "--save": save})
     if are_pictures(file):
