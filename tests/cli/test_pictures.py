@@ -73,7 +73,8 @@ def test_a_scan_finds_the_mouth(place, folder):
     assert done.exit_code == 0, done.output
     found = json.loads(told.read_text())
     share = np.array(found["order_free_nats"]).reshape(4, 4)
-    assert share[3].sum() > 0.8 * np.abs(share).sum()
+    assert set(np.argsort(share.ravel())[-2:]) == {13, 14}  # the bar lies in the middle of the last row
+    assert share[3].sum() > 0.6 * np.abs(share).sum()
     assert found["information_nats"]["low"] > 0.2
     page = report.read_text()
     assert "http" not in page.replace("http://www.w3.org", "")
@@ -98,6 +99,23 @@ def test_what_is_shown_is_pixel_exact_and_the_secret_is_gone(folder, released):
     assert header == "file_name,hat"
     assert (released.parent / "shared.card.json").is_file()
     assert (released.parent / "shared.card.md").is_file()
+
+
+def test_names_that_tell_are_noticed_before_they_are_released(place, folder, planned):
+    told = place / "told"
+    told.mkdir()
+    with (folder / "metadata.csv").open() as file:
+        rows = sorted(csv.DictReader(file), key=lambda row: row["smile"])
+    lines = ["file_name,smile"]
+    for number, row in enumerate(rows):
+        (told / f"{number:03}.png").write_bytes((folder / row["file_name"]).read_bytes())
+        lines.append(f"{number:03}.png,{row['smile']}")
+    (told / "metadata.csv").write_text("\n".join(lines) + "\n")
+    done = run("release", told, "--plan", planned[0], "--out", place / "told_shared")
+    assert done.exit_code == 0, done.output
+    assert "names of the images tell the secret" in " ".join(done.output.split())
+    quiet = run("release", folder, "--plan", planned[0], "--out", place / "untold_shared")
+    assert "tell the secret" not in quiet.output
 
 
 def test_an_audit_reads_the_smile_before_and_hardly_after(place, folder, released):

@@ -11,7 +11,7 @@ import numpy as np
 
 from lowtide.cli.common import note, out, show_progress
 from lowtide.cli.pictures import GivenPictures, Opening, open_given
-from lowtide.data import PictureFolder, PictureWriter
+from lowtide.data import PictureFolder, PictureWriter, names_tell
 from lowtide.data.picture_plan import FolderPlan
 from lowtide.density.progress import progress_bar
 from lowtide.disclose import Budget
@@ -158,6 +158,8 @@ def release_folder(
     folder = made.open(path, strict=strict, progress=progress)
     for said in folder.describe():
         note(said)
+    if not rename:
+        _check_names(folder, made.secret)
     card = write_release(
         folder,
         made,
@@ -177,6 +179,16 @@ def release_folder(
         note(f"{mapping} tells which image is which: never share it")
     if json is not None:
         write_json(json, card.to_json())
+
+
+def _check_names(folder: PictureFolder, secret: str) -> None:
+    """Say so where the names that are about to be released tell the secret, as far as it is known here."""
+    known = folder.known(secret) if secret in folder.columns else np.zeros(0, dtype=bool)
+    codes = np.unique(folder.take(known).column(secret), return_inverse=True)[1] if known.any() else known
+    if known.any() and codes.max() > 0:
+        told = names_tell(folder.take(known).names, codes)
+        if told.tells:
+            note(str(told))
 
 
 def write_release(

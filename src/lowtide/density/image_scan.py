@@ -17,8 +17,8 @@ from lowtide.features.images import Chosen, Grid, Pixels, as_pictures, mean_imag
 from lowtide.interface import Estimate
 
 _HELD_OUT = 2000  # images that are asked about
-_ORDER_FREE = 200  # of them: random orders cost one evaluation per block of patches
-_ORDERS = 8
+_ORDER_FREE = 100  # of them: random orders cost one evaluation per block of patches
+_ORDERS = 4
 _BATCH = 64
 _ROOM = 0x1A5CA
 
