@@ -39,10 +39,11 @@ class Nouns(NamedTuple):
     features: str
     columns: str
     named: bool
+    worth: str
 
 
-TABLE = Nouns("row", "rows", "A row of this table", "feature", "features", "columns", True)
-IMAGES = Nouns("image", "images", "An image", "patch", "patches", "patches", False)
+TABLE = Nouns("row", "rows", "A row of this table", "feature", "features", "columns", True, "their worth")
+IMAGES = Nouns("image", "images", "An image", "patch", "patches", "patches", False, "the pixels")
 
 
 @dataclass(frozen=True)
