@@ -6,9 +6,11 @@ network that has never seen a release. Here the same releases are also attacked 
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from time import monotonic
 
 import numpy as np
@@ -21,6 +23,8 @@ from lowtide.disclose.images.released import all_flags
 from lowtide.errors import LowtideError
 from lowtide.features.images import Grid
 from lowtide.report.console import parse_arguments, print_table, write_json
+from lowtide.report.heatmaps import heat
+from lowtide.report.sheets import contact_sheet
 from picture_frontiers import Faces, Judge, Judged, hide, kept_by, load
 
 PATCHES = (32, 16, 8, 4, 2)
@@ -34,11 +38,15 @@ PAPER = {  # Table 1 of the paper, accuracies in percent of an attacker that was
 }
 PAPER_CLEAN, PAPER_LOWER, PAPER_GUESS, PAPER_BITS = 92.04, 50.58, 50.41, 0.594
 THEIRS = "paper's network"
+SHOWN = 10  # faces on the sheet
 
 
 def main() -> None:
     """Fit a density for every patch size, and judge the releases by its rule."""
-    options = parse_arguments(__doc__ or "")
+    own = argparse.ArgumentParser(add_help=False)
+    own.add_argument("--faces", type=Path, help="draw some faces, what their patches tell, and their release")
+    mine, rest = own.parse_known_args()
+    options = parse_arguments(f"{__doc__}\nMore: --faces FILE.png draws single faces; not for publication.", rest)
     faces = load(options.data, "smile", most=400 if options.quick else None)
     fixed = ("small network",) if options.quick else (THEIRS, "small network")
     judge = Judge(faces, fixed=fixed, networks=not options.quick, seed=options.seed)
@@ -47,9 +55,12 @@ def main() -> None:
     half = judge.judge("lower half", "λ = 1", lower.stack(), lower.untouched)
     table: list[Judged] = []
     bits: dict[int, float] = {}
+    densities: dict[int, Density] = {}
     for patch in (16,) if options.quick else PATCHES:
-        density, bits[patch] = fit(faces, patch, options.quick, options.seed)
-        table += by_rule(faces, judge, density, patch, options.seed)
+        densities[patch], bits[patch] = fit(faces, patch, options.quick, options.seed)
+        table += by_rule(faces, judge, densities[patch], patch, options.seed)
+    if mine.faces is not None:
+        draw_faces(faces, densities, mine.faces, options.seed)
     guess = 100 * max(np.bincount(faces.s[~faces.train])) / int((~faces.train).sum())
     show(table, clean, half, guess, bits)
     if options.json is not None:
@@ -106,6 +117,22 @@ def show(table: Sequence[Judged], clean: Judged, half: Judged, guess: float, bit
     )
     told = ", ".join(f"{value:.3f} ({patch} px)" for patch, value in bits.items())
     print(f"information on the test faces, in bits: {told}; the paper prints {PAPER_BITS}")
+
+
+def draw_faces(faces: Faces, densities: dict[int, Density], path: Path, seed: int) -> None:
+    """The rows of the paper's figure: test faces, what patches of each size tell, and the release at ε = 0.5."""
+    some = np.flatnonzero(~faces.train)[:: max(1, int((~faces.train).sum()) // SHOWN)][:SHOWN]
+    pixels = faces.pictures.read(some)
+    rows = [("original", list(pixels))]
+    for patch, density in densities.items():
+        grid = Grid(*faces.pictures.shape, patch)
+        told = np.abs(np.asarray(density.conditionals(pixels))).max(axis=-1)
+        rows.append((f"{patch} px", [heat(face, row, grid, most=1.0) for face, row in zip(pixels, told, strict=True)]))
+    none = np.zeros(len(grid), dtype=bool)
+    flags = all_flags(faces.pictures, PicturePaper(density, THRESHOLDS[0], none, none))
+    rows.append((f"{patch} px, ε = {THRESHOLDS[0]}", list(hide(faces, grid, flags, seed).read(some))))
+    contact_sheet(rows, path, title="GENKI-4K: what patches tell about the smile", most=1.0, unit="nats")
+    print(f"faces, not for publication: {path}")
 
 
 def _theirs(one: Judged) -> float:

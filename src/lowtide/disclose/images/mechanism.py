@@ -85,7 +85,7 @@ class PictureMechanism:
         mask = self._pixels(hidden, len(pixels))
         result = np.array(pixels)
         if self.kind == "redact":
-            result[(slice(None), mask) if mask.ndim == 2 else mask] = self.fill
+            np.copyto(result, np.uint8(self.fill), where=mask[..., None])
         elif mask.any():
             numbers = row_ids(ids, len(pixels))
             if noise is None:
