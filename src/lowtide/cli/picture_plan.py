@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -21,7 +23,7 @@ from lowtide.disclose.images.released import BATCH
 from lowtide.disclose.keys import open_noise
 from lowtide.disclose.noise import row_ids
 from lowtide.errors import LowtideError
-from lowtide.features.images import mean_image
+from lowtide.features.images import Ints, Pictures, Pixels, mean_image
 from lowtide.files import write_whole
 from lowtide.report.console import print_table, write_json
 from lowtide.report.contents import Report
@@ -181,6 +183,18 @@ def release_folder(
         write_json(json, card.to_json())
 
 
+def _ahead(pictures: Pictures) -> Iterator[tuple[Ints, Pixels]]:
+    """All images batch by batch; while one batch is worked on, the next is read."""
+    parts = [np.arange(start, min(start + BATCH, len(pictures))) for start in range(0, len(pictures), BATCH)]
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(pictures.read, parts[0])
+        for part, after in zip(parts, [*parts[1:], None], strict=True):
+            pixels = coming.result()
+            if after is not None:
+                coming = reader.submit(pictures.read, after)
+            yield part, pixels
+
+
 def _check_names(folder: PictureFolder, secret: str) -> None:
     """Say so where the names that are about to be released tell the secret, as far as it is known here."""
     known = folder.known(secret) if secret in folder.columns else np.zeros(0, dtype=bool)
@@ -210,6 +224,7 @@ def write_release(
         note("without --key-file the key of the noise is forgotten: releasing again would draw other noise")
     ids = row_ids(folder.names, len(folder))
     hidden, digest = np.zeros(len(grid)), hashlib.sha256()
+    plan = hider.policy if isinstance(hider.policy, PicturePlan) else None
     drop = made.secret if made.secret in folder.columns else ()
     with (
         PictureWriter(
@@ -217,14 +232,13 @@ def write_release(
         ) as writer,
         progress_bar("releasing", len(folder), progress) as tick,
     ):
-        for start in range(0, len(folder), BATCH):
-            index = np.arange(start, min(start + BATCH, len(folder)))
-            pixels = hider.read(folder).read(index)
-            flags = hider.policy.flags(pixels)
+        for index, pixels in _ahead(hider.read(folder)):
+            # A plan hides the same in every image: one mask for all is quicker.
+            flags = plan.hidden if plan is not None else hider.policy.flags(pixels)
             shown = hider.mechanism.hide(pixels, flags, noise=noise, ids=None if noise is None else ids[index])
+            digest.update(shown.data)
             writer.write(index, shown)
-            hidden += flags.sum(axis=0)
-            digest.update(shown.tobytes())
+            hidden += flags.sum(axis=0) if plan is None else len(index) * flags
             tick(int(index[-1]) + 1)
     shares = hidden / len(folder)
     return replace(
