@@ -89,7 +89,7 @@ def print_plan(made: FolderPlan) -> None:
     if isinstance(policy, PicturePlan):
         every = max(1, len(policy.curve) // _ROWS)
         print_table(
-            "The trade-off: pixels kept, and what the networks of planning still read",
+            "The trade-off: pixels kept, and what logistic regression on edges still reads",
             ["pixels kept", "bits", "accuracy"],
             [(f"{p.kept:.0%}", str(p.reading.leakage.bits), str(p.reading.accuracy)) for p in policy.curve[::every]],
         )

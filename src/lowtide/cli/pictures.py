@@ -163,7 +163,7 @@ def print_scan(found: PictureScan, given: GivenPictures) -> None:
                 grid.features.names[j],
                 f"{grid.patch * (j // grid.across)} px",
                 f"{grid.patch * (j % grid.across)} px",
-                f"{found.order_free[j] * bits:.4f}",
+                f"{found.order_free[j] * bits:.4f} ± {1.96 * found.order_free_error[j] * bits:.4f}",
                 f"{found.in_order[j] * bits:.4f} ± {1.96 * found.in_order_error[j] * bits:.4f}",
             )
             for j in map(int, order)
@@ -186,6 +186,7 @@ def scan_json(found: PictureScan, given: GivenPictures) -> dict[str, object]:
         "in_order_nats": found.in_order.tolist(),
         "in_order_error_nats": found.in_order_error.tolist(),
         "order_free_nats": found.order_free.tolist(),
+        "order_free_error_nats": found.order_free_error.tolist(),
     }
 
 

@@ -33,6 +33,7 @@ class PictureScan:
         in_order: (m,) what each patch adds to those before it, averaged over held-out images.
         in_order_error: (m,) its standard error.
         order_free: (m,) what each adds when patches are disclosed in random order, averaged over fewer images.
+        order_free_error: (m,) its standard error, over images and orders.
         mean: (height, width, channels) the average of all images.
         images: how many images there were.
         classes: how many values the secret has.
@@ -46,6 +47,7 @@ class PictureScan:
     in_order: Floats
     in_order_error: Floats
     order_free: Floats
+    order_free_error: Floats
     mean: Pixels
     images: int
     classes: int
@@ -83,13 +85,15 @@ def scan_pictures(images: Any, s: ArrayLike, *, estimator: TIDE, level: float = 
         total, squares = total + steps.sum(axis=0), squares + np.square(steps).sum(axis=0)
     n, few = len(held), np.arange(min(_ORDER_FREE, len(held)))
     shares = density.shapley(Chosen(pictures, held[few]), orders=_ORDERS, seed=_ROOM).values
+    shares = shares[few, :, asked[few]]
     spread = np.maximum(squares / n - np.square(total / n), 0.0)
     return PictureScan(
         information=density.information(Chosen(pictures, held), labels[held], level=level),
         grid=Grid(*pictures.shape, patch=_side(density)),
         in_order=total / n,
         in_order_error=np.sqrt(spread / max(1, n - 1)),
-        order_free=shares[few, :, asked[few]].mean(axis=0),
+        order_free=shares.mean(axis=0),
+        order_free_error=shares.std(axis=0) / np.sqrt(max(1, len(few) - 1)),
         mean=np.rint(mean_image(pictures)).astype(np.uint8),
         images=len(codes),
         classes=len(classes.labels),
