@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any, Literal
@@ -13,14 +13,16 @@ import numpy as np
 
 from genki import by_rule, fit
 from lowtide.audit.picture_rivals import Blur, LowerNoise, LowerRedacted, Pixelation, WholeNoise
-from lowtide.disclose.images import ImageObfuscator, PicturePlan
+from lowtide.disclose.images import ImageObfuscator, PicturePlan, PictureSequential
+from lowtide.disclose.images.released import all_flags
 from lowtide.errors import LowtideError
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.report.figures import Series, plot_frontiers
-from picture_frontiers import Faces, Judge, Judged, hide, load
+from picture_frontiers import Faces, Judge, Judged, hide, kept_by, load
 
 KEPT = (0.9, 0.8, 0.75, 0.7, 0.65, 0.6, 0.5, 0.4)
 PATCH = 4
+DISCLOSED, EPSILONS = 8, (0.5, 0.25, 0.1)  # side of the patches, and thresholds, of the policy `disclosed`
 
 
 def main() -> None:
@@ -32,6 +34,7 @@ def main() -> None:
     found += by_hand(faces, judge, options.quick, options.seed)
     found += ours(faces, judge, options.quick, options.seed)
     if not options.quick:
+        found += step_by_step(faces, judge, options.seed)
         found += by_rule(faces, judge, fit(faces, 16, options.quick, options.seed)[0], 16, options.seed)
     show(found)
     claims = compare(found)
@@ -63,6 +66,30 @@ def ours(faces: Faces, judge: Judge, quick: bool, seed: int) -> Iterator[Judged]
             yield judge.judge(
                 f"plan, {mechanism}", f"keep {kept:.0%}", hide(faces, at.grid, at.hidden, seed, lam), at.kept
             )
+
+
+def step_by_step(faces: Faces, judge: Judge, seed: int) -> Iterator[Judged]:
+    """Patch by patch, given what each image has already disclosed."""
+    start = monotonic()
+    fitted = ImageObfuscator(
+        "disclosed",
+        "redact",
+        patch=DISCLOSED,
+        epsilon=EPSILONS[0],
+        attackers=("edges",),
+        progress=False,
+        random_state=seed,
+    ).fit(faces.part(True), faces.s[faces.train])
+    policy = fitted.policy_
+    if not isinstance(policy, PictureSequential):
+        raise LowtideError("a sequential policy was expected")
+    print(f"disclosed: {monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+    grid = policy.mechanism.grid
+    for epsilon in EPSILONS:
+        flags = all_flags(faces.pictures, replace(policy, epsilon=epsilon))
+        yield judge.judge(
+            "disclosed", f"{DISCLOSED} px, ε = {epsilon}", hide(faces, grid, flags, seed, None), kept_by(grid, flags)
+        )
 
 
 def by_hand(faces: Faces, judge: Judge, quick: bool, seed: int) -> Iterator[Judged]:

@@ -162,6 +162,11 @@ class TestMaps:
         assert "over the average of 1,500 images" in read.text
         assert all(attrs["alt"].strip() for _, attrs in read.images)
 
+    def test_the_map_says_how_many_images_it_asked(self):
+        few = Parsed(render(Report("t", "smile", pictures=some_maps(asked=100)))).text
+        assert "on 100 held-out images, over the average of 1,500 images" in few
+        assert "held-out images, over" not in Parsed(render(Report("t", "smile", pictures=some_maps()))).text
+
     def test_the_colour_bar_ends_at_the_most(self, page):
         assert f"{TOLD.max() / np.log(2):.2g} bits" in Parsed(page).text
         first, last = ramp(2).tolist()
@@ -203,7 +208,7 @@ class TestMaps:
         assert "patches carry nine tenths of it." in read.text
 
     def test_a_scan_of_images(self):
-        found = PictureScan(around(0.4), GRID, TOLD, TOLD, TOLD, TOLD, scene(0), 1700, 2, 0.5, float(np.log(2)), None)
+        found = PictureScan(around(0.4), GRID, TOLD, TOLD, TOLD, TOLD, (500, 100), scene(0), 1700, 2, 0.5, float(np.log(2)), None)
         read = Parsed(render(Report("t", "smile", found, pictures=some_maps(hidden=None))))
         assert "An image tells 0.577" in read.words["verdict"]
         assert "A whole image tells 0.577" in read.words["maps"]

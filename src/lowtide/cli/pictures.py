@@ -141,6 +141,7 @@ def scan_folder(
             grid=found.grid,
             mean=found.mean,
             told=found.order_free,
+            asked=found.asked[1],
             meaning="its order-free share",
             images=found.images,
             samples=sample_rows(found, given, samples, seed),
@@ -187,6 +188,7 @@ def scan_json(found: PictureScan, given: GivenPictures) -> dict[str, object]:
         "in_order_error_nats": found.in_order_error.tolist(),
         "order_free_nats": found.order_free.tolist(),
         "order_free_error_nats": found.order_free_error.tolist(),
+        "held_out_images": {"in_order": found.asked[0], "order_free": found.asked[1]},
     }
 
 

@@ -34,6 +34,7 @@ class PictureScan:
         in_order_error: (m,) its standard error.
         order_free: (m,) what each adds when patches are disclosed in random order, averaged over fewer images.
         order_free_error: (m,) its standard error, over images and orders.
+        asked: how many held-out images `in_order` and `order_free` are averages of.
         mean: (height, width, channels) the average of all images.
         images: how many images there were.
         classes: how many values the secret has.
@@ -48,6 +49,7 @@ class PictureScan:
     in_order_error: Floats
     order_free: Floats
     order_free_error: Floats
+    asked: tuple[int, int]
     mean: Pixels
     images: int
     classes: int
@@ -94,6 +96,7 @@ def scan_pictures(images: Any, s: ArrayLike, *, estimator: TIDE, level: float = 
         in_order_error=np.sqrt(spread / max(1, n - 1)),
         order_free=shares.mean(axis=0),
         order_free_error=shares.std(axis=0) / np.sqrt(max(1, len(few) - 1)),
+        asked=(n, len(few)),
         mean=np.rint(mean_image(pictures)).astype(np.uint8),
         images=len(codes),
         classes=len(classes.labels),

@@ -50,7 +50,8 @@ def view_maps(report: Report) -> list[Shown]:
         core = strongest(maps.told, maps.grid, share=_CORE)
         heat = population_map(maps.mean, maps.told, maps.grid, outline=core, scale=scale)
         meaning = f" ({plain(maps.meaning)})" if maps.meaning else ""
-        caption = f"What each patch tells about {plain(report.secret)}{meaning}, {over}: red tells more."
+        asked = "" if maps.asked is None else f" on {maps.asked:,} held-out images"
+        caption = f"What each patch tells about {plain(report.secret)}{meaning}{asked}, {over}: red tells more."
         if core.any():
             caption += f" Outlined: the fewest that have half of the sum, {core.sum():,} of {len(core):,}."
         words = describe(maps.told, maps.grid)

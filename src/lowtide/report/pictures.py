@@ -26,6 +26,7 @@ class PictureMaps:
         mean: (height, width, channels) the average image, in bytes.
         images: how many images the average image rests on.
         told: (m,) nats that each patch tells on average, which may be over fewer images; `None` for no such map.
+        asked: how many images `told` is an average of; by default all.
         meaning: what `told` counts, such as "what it adds to the patches before it".
         hidden: (m,) bool, what a plan hides; `None` for no such map, unless the report has a chosen plan.
         samples: labels and images of rows of single images, which are never safe to publish; all of the grid's size or
@@ -36,6 +37,7 @@ class PictureMaps:
     mean: Pixels
     images: int
     told: Floats | None = None
+    asked: int | None = None
     meaning: str = ""
     hidden: NDArray[np.bool_] | None = None
     samples: tuple[tuple[str, tuple[Pixels, ...]], ...] = ()
