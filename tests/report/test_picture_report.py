@@ -208,7 +208,9 @@ class TestMaps:
         assert "patches carry nine tenths of it." in read.text
 
     def test_a_scan_of_images(self):
-        found = PictureScan(around(0.4), GRID, TOLD, TOLD, TOLD, TOLD, (500, 100), scene(0), 1700, 2, 0.5, float(np.log(2)), None)
+        found = PictureScan(
+            around(0.4), GRID, TOLD, TOLD, TOLD, TOLD, (500, 100), scene(0), 1700, 2, 0.5, float(np.log(2)), None
+        )
         read = Parsed(render(Report("t", "smile", found, pictures=some_maps(hidden=None))))
         assert "An image tells 0.577" in read.words["verdict"]
         assert "A whole image tells 0.577" in read.words["maps"]

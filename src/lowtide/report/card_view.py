@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lowtide.report.views import TABLE, Nouns, interval, percent, percents, plain
+from lowtide.report.views import TABLE, TEXTS, Nouns, interval, percent, percents, plain
 from lowtide.report.words import listed
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class CardView:
 
 
 def view_card(card: ReleaseCard, nouns: Nouns = TABLE) -> CardView:
-    """Put a card into words; names of features are cut after a few, and patches only counted."""
+    """Put a card into words; names of features are cut after a few, and patches and words only counted."""
     everybody = [feature.name for feature in card.features if feature.hidden == 1]
     partly = sorted((f for f in card.features if 0 < f.hidden < 1), key=lambda feature: -feature.hidden)
     total = len(card.features)
@@ -48,7 +48,7 @@ def view_card(card: ReleaseCard, nouns: Nouns = TABLE) -> CardView:
         ("Mechanism", plain(card.mechanism)),
         (nouns.rows.capitalize(), f"{card.rows:,}"),
         ("Values of the secret", str(card.classes)),
-        ("Values changed", percent(card.changed)),
+        (f"{nouns.unit.capitalize()}s changed", percent(card.changed)),
         ("Hidden for everybody", _some(everybody, total, nouns)),
     ]
     if card.leakage is not None:
@@ -63,7 +63,7 @@ def view_card(card: ReleaseCard, nouns: Nouns = TABLE) -> CardView:
         facts.append((f"Hidden in some {nouns.rows}", _some(names, total, nouns)))
     given = {name: value for name, value in card.parameters.items() if value is not None and value not in ("", ())}
     if given:
-        facts.append(("Options", "; ".join(f"{plain(name)} = {_shown(value)}" for name, value in given.items())))
+        facts.append(("Options", "; ".join(f"{plain(name)} = {_shown(value, nouns)}" for name, value in given.items())))
     software = ", ".join(f"{plain(name)} {plain(version)}" for name, version in card.versions.items())
     digest = f" SHA-256 of the released data: {card.data_sha256}." if card.data_sha256 else ""
     return CardView(
@@ -77,7 +77,7 @@ def view_card(card: ReleaseCard, nouns: Nouns = TABLE) -> CardView:
 def _some(names: Sequence[str], total: int, nouns: Nouns) -> str:
     """How many of all features, and which, where their names say something."""
     if not nouns.named:
-        return f"{len(names)} of {total} {nouns.features}"
+        return f"{len(names):,} of {total:,} {nouns.counted}"
     return f"{len(names)} of {total}: {listed(names, _NAMED)}"
 
 
@@ -91,9 +91,11 @@ def _open(card: ReleaseCard, nouns: Nouns) -> tuple[str, ...]:
         return ("Any worst case: what the release tells is known from the estimate and the attacks only.", *said)
     if raw:
         names = f": {listed(raw, _NAMED)}" if nouns.named else ""
-        said.insert(0, f"Anything about what is released as it is ({len(raw)} {nouns.features}){names}.")
+        said.insert(0, f"Anything about what is released as it is ({len(raw):,} {nouns.counted}){names}.")
     return tuple(said)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any, nouns: Nouns) -> str:
+    if nouns is TEXTS and isinstance(value, tuple) and any(isinstance(entry, str) for entry in value):
+        return f"{len(value):,} entries"  # which may be words
     return listed([str(entry) for entry in value], _NAMED) if isinstance(value, tuple) else plain(str(value))

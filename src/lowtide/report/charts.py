@@ -25,6 +25,7 @@ _HATCH = Markup(
 )
 _SWATCHES = {
     "free": '<rect class="bar free" x="0" y="4" width="26" height="9"/>',
+    "unsure": '<rect class="bar unsure" x="0" y="4" width="26" height="9"/>',
     "order": '<rect class="bar order" x="0" y="4" width="26" height="9"/>',
     "curve": '<line class="curve" x1="0" x2="26" y1="8" y2="8"/><circle class="spot" cx="13" cy="8" r="4"/>',
     "band": '<rect class="band" x="0" y="2" width="26" height="12"/>',

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,27 +11,41 @@ from numpy.typing import NDArray
 from lowtide.errors import LowtideError
 from lowtide.interface import Attack, Estimate
 from lowtide.report.pictures import FEWEST_IMAGES, PictureMaps
-from lowtide.report.views import IMAGES, TABLE, Nouns
+from lowtide.report.terms import TermLists
+from lowtide.report.views import IMAGES, TABLE, TEXTS, Nouns
 
 if TYPE_CHECKING:  # a report reads their attributes; it makes none of them
     from lowtide.audit.judge import AuditReport
-    from lowtide.density.image_scan import PictureScan
-    from lowtide.density.scan import Scan
     from lowtide.disclose.card import ReleaseCard
     from lowtide.disclose.planning import Point
 
-__all__ = ["FEWEST", "Mark", "PictureMaps", "Report", "marks"]
+__all__ = ["FEWEST", "Mark", "PictureMaps", "Report", "Scanned", "TermLists", "marks"]
 FEWEST = 20  # rows that an average must rest on before it leaves the house; statistical offices ask for 10 or so
+
+
+class Scanned(Protocol):
+    """A first look at data, such as `Scan` or `PictureScan`: what a whole row tells, in nats."""
+
+    @property
+    def information(self) -> Estimate:
+        """I(S; X), held out."""
+        ...
+
+    @property
+    def entropy(self) -> float:
+        """H(S)."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What is known about a table, or images, and its release; every part but the first two may be missing.
+    """What is known about a table, images or texts, and a release; every part but the first two may be missing.
 
     Attributes:
         title: of the page, such as "survey.csv: what it tells about vote".
         secret: what the secret is called: the name of its column, never one of its values.
-        scan: what the table tells before anything is hidden; of images only with `pictures`, which has the patches.
+        scan: what the data tells before anything is hidden; of images only with `pictures`, which has the patches, and
+            of texts with `terms`, so that its features are not listed.
         curve: the trade-off that planning found.
         features: the m names that the masks are about.
         chosen: (m,) what the chosen plan hides.
@@ -39,11 +53,12 @@ class Report:
         audit: what fresh attackers make of the release.
         card: the release card.
         pictures: maps of images, in place of bars and names of patches.
+        terms: the words of texts that tell most; with it no other section has a word or a label.
     """
 
     title: str
     secret: str
-    scan: Scan | PictureScan | None = None
+    scan: Scanned | None = None
     curve: tuple[Point, ...] = ()
     features: tuple[str, ...] = ()
     chosen: NDArray[np.bool_] | None = None
@@ -51,6 +66,7 @@ class Report:
     audit: AuditReport | None = None
     card: ReleaseCard | None = None
     pictures: PictureMaps | None = None
+    terms: TermLists | None = None
 
     def __post_init__(self) -> None:
         for name, text in (("title", self.title), ("secret", self.secret)):
@@ -65,6 +81,8 @@ class Report:
             raise LowtideError("a scan of images has no table of features; give pictures, the maps of its patches, too")
         if self.pictures is not None:
             self._check_pictures(self.pictures, bool(masks))
+        if self.terms is not None:
+            self._check_terms(self.terms)
 
     def _check_pictures(self, maps: PictureMaps, has_masks: bool) -> None:
         if has_masks and len(self.features) != len(maps.grid):
@@ -74,17 +92,32 @@ class Report:
         if self.chosen is not None and maps.hidden is not None and not np.array_equal(self.chosen, maps.hidden):
             raise LowtideError("chosen and pictures.hidden name different patches; leave one of them out")
 
+    def _check_terms(self, lists: TermLists) -> None:
+        if self.pictures is not None:
+            raise LowtideError("a report is about images or about texts; leave out pictures or terms")
+        if self.chosen is not None and lists.hidden and set(lists.hidden) != set(self.hidden):
+            raise LowtideError("chosen and terms.hidden name different words; leave one of them out")
+
     @property
     def nouns(self) -> Nouns:
-        """What it calls its things: an audit of images compares no columns, which tells them from a table."""
+        """What it calls its things: audits of images and texts compare no columns, and only images have a PSNR."""
+        if self.terms is not None:
+            return TEXTS
         change = None if self.audit is None else self.audit.change
-        return IMAGES if self.pictures is not None or (change is not None and not change.columns) else TABLE
+        if self.pictures is None and (change is None or change.columns):
+            return TABLE
+        return IMAGES if self.pictures is not None or (change is not None and change.psnr is not None) else TEXTS
 
     @property
     def mask(self) -> NDArray[np.bool_] | None:
         """(m,) the patches that a plan hides."""
         hidden = self.chosen if self.pictures is None or self.pictures.hidden is None else self.pictures.hidden
         return None if hidden is None else np.asarray(hidden)
+
+    @property
+    def hidden_terms(self) -> tuple[str, ...]:
+        """The words that a plan hides, where it is about texts."""
+        return () if self.terms is None else self.terms.hidden or tuple(self.hidden)
 
     @property
     def attacks(self) -> tuple[Attack, ...]:
@@ -138,25 +171,28 @@ def marks(report: Report) -> dict[str, Mark]:
 
     Everything in a report of a table is an average or a name of a column. An average over few rows tells about those
     rows, so below `FEWEST` rows a section stays inside. An average image needs `FEWEST_IMAGES`, and single images
-    always stay inside.
+    always stay inside, as do texts and the words out of them.
     """
     found: dict[str, Mark] = {}
     nouns = report.nouns
     if report.pictures is not None:
         found |= _picture_marks(report, report.pictures)
     elif report.scan is not None:
-        why = f"Names which {nouns.columns} go with the secret, as averages over {{n}} held-out {nouns.rows}; "
-        why += f"no {nouns.row}, no value, no label."
+        why = f"Names which {nouns.columns} go with the secret, as averages" if nouns.named else "Averages"
+        why += f" over {{n}} held-out {nouns.rows}; no {nouns.row}, no {nouns.unit}, no label."
         found["leaks"] = _resting(report.scan.information.n, why, nouns)
+    if report.terms is not None:
+        found |= _term_marks(report, report.terms)
     if report.curve:
-        what = "the names of the hidden features" if nouns.named else "how many patches are hidden"
-        why = f"Averages over {{n}} held-out {nouns.rows}, and {what}; no {nouns.row}, no value."
+        what = "the names of the hidden features" if nouns.named else f"how many {nouns.features} are hidden"
+        why = f"Averages over {{n}} held-out {nouns.rows}, and {what}; no {nouns.row}, no {nouns.unit}."
         found["tradeoff"] = _resting(min(point.reading.leakage.n for point in report.curve), why, nouns)
     if report.attacks:
         why = f"Success rates over {{n}} test {nouns.rows}; which {nouns.row} an attacker got right is not in here."
         found["attacks"] = _resting(min(attack.accuracy.n for attack in report.attacks), why, nouns)
     if report.audit is not None and (report.audit.change or report.audit.change_missing or report.audit.utility):
-        why = "by column over {n} rows; no cell is shown." if nouns.named else "over {n} images; no pixel is shown."
+        why = "by column over {n} rows; no cell is shown."
+        why = why if nouns.named else f"over {{n}} {nouns.rows}; no {nouns.unit} is shown."
         found["change"] = _resting(_judged(report.audit), f"Shares and averages {why}", nouns)
     if report.card is not None:
         rests = [report.card.rows, *(attack.accuracy.n for attack in report.card.attacks)]
@@ -187,6 +223,20 @@ def _picture_marks(report: Report, maps: PictureMaps) -> dict[str, Mark]:
         found["maps"] = found.get("maps", resting) if resting.safe else resting
     if maps.samples:
         found["samples"] = Mark(False, "Single images, recognisable whatever was done to them.")
+    return found
+
+
+def _term_marks(report: Report, lists: TermLists) -> dict[str, Mark]:
+    found = {}
+    if not lists.empty or report.hidden_terms:
+        found["words"] = Mark(
+            False,
+            "Words taken from people's texts, and the values of the secret they point to: no average of many.",
+        )
+    if lists.samples:
+        found["marked"] = Mark(
+            False, "Single texts: who wrote one can be found by it, and its secret may stand above it."
+        )
     return found
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import io
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lowtide.errors import LowtideError
-from lowtide.files import write_whole
+from lowtide.errors import LowtideError, count
 from lowtide.interface import Estimate
-from lowtide.report.views import ROLES, Duel, Role, Tradeoff, percent, plain
+from lowtide.report.canvas import COLOURS, MARKERS, new_figure, save, tidy, whiskers
+from lowtide.report.terms import TermLists, ToldTerm, describe_terms, is_sure, told_range
+from lowtide.report.views import ROLES, Duel, Role, Tradeoff, percent, plain, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,15 +19,11 @@ if TYPE_CHECKING:
 
     from lowtide.density.scan import FeatureLeak
 
-# Okabe and Ito's colours, told apart by everybody; every series also has a marker and a line style of its own.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 _ROLE_STYLES: dict[Role, tuple[str, str]] = {
-    "clean": (_COLOURS[0], "o"),
-    "fixed": (_COLOURS[2], "^"),
-    "retrained": (_COLOURS[1], "D"),
+    "clean": (COLOURS[0], "o"),
+    "fixed": (COLOURS[2], "^"),
+    "retrained": (COLOURS[1], "D"),
 }
-_KINDS = ("png", "svg", "pdf")
 
 
 @dataclass(frozen=True)
@@ -59,7 +54,7 @@ def plot_frontiers(
         title: of the whole figure.
     """
     width = max(6.4, 4.2 * len(panels))
-    figure = _figure(width, 4.6)
+    figure = new_figure(width, 4.6)
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axis, (label, curves) in zip(axes, panels.items(), strict=True):
@@ -67,13 +62,13 @@ def plot_frontiers(
             _draw(axis, name, series, names.index(name))
         axis.set_title(label, fontsize=10)
         axis.set_xlabel(horizontal)
-        _tidy(axis)
+        tidy(axis)
     axes[0].set_ylabel(vertical)
     figure.suptitle(title)
     handles = {text: handle for axis in axes for handle, text in zip(*axis.get_legend_handles_labels(), strict=True)}
     columns = _legend_columns(names, width)
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns, frameon=False)
-    _save(figure, path)
+    save(figure, path)
 
 
 def _legend_columns(names: Sequence[str], inches: float) -> int:
@@ -90,22 +85,22 @@ def plot_leaks(leaks: Sequence[FeatureLeak], path: Path, *, title: str) -> None:
         path: the PNG, SVG or PDF to write.
         title: of the figure.
     """
-    figure = _figure(7.0, 1.8 + 0.42 * len(leaks))
+    figure = new_figure(7.0, 1.8 + 0.42 * len(leaks))
     axis = figure.subplots()
     both: tuple[tuple[str, list[Estimate], float, dict[str, Any]], ...] = (
-        ("order-free share", [leak.order_free.bits for leak in leaks], -0.2, {"color": _COLOURS[0]}),
+        ("order-free share", [leak.order_free.bits for leak in leaks], -0.2, {"color": COLOURS[0]}),
         (
             "added to the columns before it",
             [leak.in_order.bits for leak in leaks],
             0.2,
-            {"facecolor": "white", "edgecolor": _COLOURS[1], "hatch": "////"},
+            {"facecolor": "white", "edgecolor": COLOURS[1], "hatch": "////"},
         ),
     )
     for label, told, shift, look in both:
         places = [place + shift for place in range(len(leaks))]
         values = [estimate.value for estimate in told]
         axis.barh(places, values, height=0.36, label=label, zorder=2, **look)
-        axis.errorbar(values, places, xerr=_whiskers(told), fmt="none", ecolor="black", elinewidth=1, capsize=2)
+        axis.errorbar(values, places, xerr=whiskers(told), fmt="none", ecolor="black", elinewidth=1, capsize=2)
     axis.set_yticks(range(len(leaks)), [plain(leak.name, 40) for leak in leaks], parse_math=False)
     axis.invert_yaxis()
     axis.axvline(0.0, color="black", linewidth=0.8)
@@ -121,7 +116,7 @@ def plot_tradeoff(curve: Tradeoff, path: Path, *, title: str) -> None:
         path: the PNG, SVG or PDF to write.
         title: of the figure.
     """
-    figure = _figure(7.0, 4.6)
+    figure = new_figure(7.0, 4.6)
     axis = figure.subplots()
     scale = 1.0 if curve.unit == "bits" else 100.0
     kept = [100 * spot.kept for spot in curve.spots]
@@ -129,10 +124,10 @@ def plot_tradeoff(curve: Tradeoff, path: Path, *, title: str) -> None:
         [scale * end for end in ends]
         for ends in zip(*((s.told.low, s.told.value, s.told.high) for s in curve.spots), strict=True)
     )
-    axis.fill_between(kept, low, high, color=_COLOURS[5], alpha=0.25, linewidth=0, label="its interval")
-    axis.plot(kept, mid, color=_COLOURS[0], marker=_MARKERS[0], markersize=5, linewidth=2.2, label="estimate")
+    axis.fill_between(kept, low, high, color=COLOURS[5], alpha=0.25, linewidth=0, label="its interval")
+    axis.plot(kept, mid, color=COLOURS[0], marker=MARKERS[0], markersize=5, linewidth=2.2, label="estimate")
     if curve.limit is not None:
-        axis.axhline(scale * curve.limit, color=_COLOURS[1], linestyle="--", label="budget")
+        axis.axhline(scale * curve.limit, color=COLOURS[1], linestyle="--", label="budget")
     if curve.chosen is not None:
         told = curve.chosen.told
         error = [[scale * (told.value - told.low)], [scale * (told.high - told.value)]]
@@ -161,7 +156,7 @@ def plot_attacks(found: Sequence[Duel], guess: Estimate | None, path: Path, *, t
         path: the PNG, SVG or PDF to write.
         title: of the figure.
     """
-    figure = _figure(7.0, 1.9 + 0.6 * len(found))
+    figure = new_figure(7.0, 1.9 + 0.6 * len(found))
     axis = figure.subplots()
     for shift, (role, label) in zip((-0.22, 0.0, 0.22), ROLES.items(), strict=True):
         met = [(place + shift, duel.accuracy[role]) for place, duel in enumerate(found) if role in duel.accuracy]
@@ -171,7 +166,7 @@ def plot_attacks(found: Sequence[Duel], guess: Estimate | None, path: Path, *, t
             axis.errorbar(
                 [estimate.value for estimate in told],
                 [place for place, _ in met],
-                xerr=_whiskers(told),
+                xerr=whiskers(told),
                 fmt=marker,
                 color=colour,
                 markersize=6,
@@ -187,51 +182,64 @@ def plot_attacks(found: Sequence[Duel], guess: Estimate | None, path: Path, *, t
     _finish(figure, axis, path, title)
 
 
-def _figure(width: float, height: float) -> Figure:
-    # Matplotlib takes a second to import, and who asks for no figure should not wait for it.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
-    from matplotlib.figure import Figure  # noqa: PLC0415
+def plot_terms(lists: TermLists, path: Path, *, title: str, most: int = 20) -> None:
+    """Draw the trimmed conditional information density of the most telling terms, in bits, one panel per class.
 
-    figure = Figure(figsize=(width, height), layout="constrained", dpi=150)
-    FigureCanvasAgg(figure)
-    return figure
+    Bars are hollow where the interval reaches 0, which rare terms often do. Whiskers are cut where they would make all
+    bars too short to compare.
+
+    Args:
+        lists: the terms of each class; a class may have none.
+        path: the PNG, SVG or PDF to write, which is no safer to publish than the terms in it.
+        title: of the figure.
+        most: how many terms of a class are drawn.
+    """
+    panels = [told[: count("most", most, 1)] for told in lists.terms]
+    if not panels:
+        raise LowtideError("lists has no class, so there is nothing to draw; give one list of terms per class")
+    columns = len(panels) if len(panels) < 4 else 2 if len(panels) == 4 else 3
+    rows = -(-len(panels) // columns)
+    bars = max(1, *map(len, panels))
+    figure = new_figure(max(6.4, 5.0 * columns), 1.2 + rows * (0.9 + 0.24 * max(bars, 4)))
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    low, high = told_range([told.told.bits for panel in panels for told in panel])
+    for axis, label, told in zip(axes, lists.classes, panels, strict=False):
+        _draw_terms(axis, told, bars)
+        axis.set_xlim(low, high + 0.03 * (high - low))
+        # A long name may reach over the words at the left; at the right the figure ends.
+        axis.set_title(f"towards {shown(label, 30)}", fontsize=10, loc="right", parse_math=False)
+    for axis in axes[len(panels) :]:
+        axis.set_axis_off()
+    figure.suptitle(plain(title, 80), fontsize=11, parse_math=False)
+    meaning = "bits that a word adds to the words before it, on average over the texts that have it"
+    figure.supxlabel(f"{meaning}\n(hollow: the interval reaches 0)", fontsize=9)
+    save(figure, path, alt=f"{plain(title)}. {describe_terms(lists, most)}")
 
 
-def _tidy(axis: Axes) -> None:
-    axis.grid(visible=True, alpha=0.25)
-    axis.set_axisbelow(True)
-    axis.spines[["top", "right"]].set_visible(False)
+def _draw_terms(axis: Axes, told: Sequence[ToldTerm], bars: int) -> None:
+    if not told:
+        axis.set_axis_off()
+        axis.text(1.0, 0.95, "no word tells enough", transform=axis.transAxes, ha="right", va="top", color="#52606d")
+        return
+    tidy(axis)
+    axis.set_ylim(bars - 0.4, -0.6)  # as many places in every panel, so that bars are equally thick
+    axis.axvline(0.0, color="black", linewidth=0.8)
+    places, bits = range(len(told)), [entry.told.bits for entry in told]
+    fills = [COLOURS[0] if is_sure(estimate) else "white" for estimate in bits]
+    values = [estimate.value for estimate in bits]
+    axis.barh(places, values, height=0.68, color=fills, edgecolor=COLOURS[0], linewidth=1, zorder=2)
+    axis.errorbar(values, places, xerr=whiskers(bits), fmt="none", ecolor="black", elinewidth=1, capsize=2, zorder=3)
+    axis.set_yticks(places, [shown(entry.term, 22) for entry in told], fontsize=9, parse_math=False)
 
 
 def _finish(figure: Figure, axis: Axes, path: Path, title: str) -> None:
     """Give a figure of one panel its title and key, and write it."""
-    _tidy(axis)
+    tidy(axis)
     figure.suptitle(plain(title, 80), fontsize=11, parse_math=False)
     handles, labels = axis.get_legend_handles_labels()
     narrow = max(map(len, labels)) > 36
     figure.legend(handles, labels, loc="outside lower center", ncols=1 if narrow else 4, frameon=False, fontsize=9)
-    _save(figure, path)
-
-
-def _save(figure: Figure, path: Path) -> None:
-    """Write a figure whole or not at all, the same bytes every time."""
-    import matplotlib as mpl  # noqa: PLC0415
-
-    kind = path.suffix.lower().removeprefix(".")
-    if kind not in _KINDS:
-        raise LowtideError(f"a figure's name must end in .png, .svg or .pdf, got {path.name!r}")
-    undated = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
-    content = io.BytesIO()
-    with warnings.catch_warnings(), mpl.rc_context({"svg.hashsalt": "lowtide"}):
-        # Names may be in letters the font lacks: a box is drawn for them, the page has the name.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
-        figure.savefig(content, format=kind, metadata=undated)
-    write_whole(path, content.getvalue())
-
-
-def _whiskers(told: Sequence[Estimate]) -> list[list[float]]:
-    """Distances from the values to both ends."""
-    return [[max(0.0, e.value - e.low) for e in told], [max(0.0, e.high - e.value) for e in told]]
+    save(figure, path)
 
 
 def _draw(axis: Axes, name: str, series: Series, number: int) -> None:
@@ -240,8 +248,8 @@ def _draw(axis: Axes, name: str, series: Series, number: int) -> None:
         [series.kept[k] for k in places],
         [series.told[k] for k in places],
         label=name,
-        color=_COLOURS[number % len(_COLOURS)],
-        marker=_MARKERS[number % len(_MARKERS)],
+        color=COLOURS[number % len(COLOURS)],
+        marker=MARKERS[number % len(MARKERS)],
         markersize=7 if series.ours else 5,
         linewidth=2.4 if series.ours else 1.2,
         linestyle="-" if series.ours else "--",

@@ -2,7 +2,8 @@
 
 Of a table it holds averages and names of columns: no value of the data and no label of the secret reaches the page,
 since nothing here reads one. Of images it holds averages over them, one of which is an image; and single images only
-where `PictureMaps.samples` has some, in a section and a file of their own that are marked not safe to publish.
+where `PictureMaps.samples` has some, in a section and a file of their own that are marked not safe to publish. Of texts
+it counts words; words, labels and single texts stand in two sections and a figure of their own, marked the same way.
 """
 
 from __future__ import annotations
@@ -25,9 +26,23 @@ from lowtide.report.contents import FEWEST, Report, marks
 from lowtide.report.figures import plot_attacks, plot_leaks, plot_tradeoff
 from lowtide.report.picture_view import UNSAFE, draw_pictures, view_maps, view_samples
 from lowtide.report.pictures import FEWEST_IMAGES, PictureMaps
-from lowtide.report.views import Tradeoff, duels, interval, number, percent, percents, plain, read_budget, tradeoff
+from lowtide.report.term_view import draw_term_files, view_marked, view_words
+from lowtide.report.terms import MarkedText, TermLists, ToldTerm
+from lowtide.report.views import (
+    TEXTS,
+    Tradeoff,
+    duels,
+    interval,
+    number,
+    percent,
+    percents,
+    plain,
+    read_budget,
+    shown,
+    tradeoff,
+)
 
-__all__ = ["PictureMaps", "Report", "render", "write_report"]
+__all__ = ["MarkedText", "PictureMaps", "Report", "TermLists", "ToldTerm", "render", "write_report"]
 _BARS = 30  # features that are drawn
 _ROWS = 60  # of a table; who wants more takes the JSON
 _LEARNT = {"release": "the release", "clean": "clean data", "nothing": "nothing"}
@@ -41,7 +56,8 @@ def write_report(report: Report, path: Path, *, figures: Path | None = None) -> 
         report: what to tell.
         path: the HTML file; it appears whole or not at all.
         figures: a folder for `leaks`, `tradeoff` and `attacks`, each as PNG and SVG where there is data, and of images
-            for `map.png` in place of `leaks`, `hidden.png` and `samples.png`; made when it does not exist.
+            for `map.png` in place of `leaks`, `hidden.png` and `samples.png`, of texts for `terms`; made when it does
+            not exist.
 
     Returns:
         The files that were written, the page first.
@@ -60,7 +76,7 @@ def render(report: Report) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"plain": plain, "number": number, "interval": interval, "set": _set}
-    environment.filters |= {"percent": percent, "percents": percents}
+    environment.filters |= {"percent": percent, "percents": percents, "shown": shown}
     style = resources.files("lowtide.report").joinpath("style.css").read_text("utf-8")
     page = environment.get_template("page.html.jinja")
     return page.render(style=Markup(style), **_contents(report))  # noqa: S704 - our own file
@@ -77,10 +93,12 @@ def _contents(report: Report) -> dict[str, Any]:
     sections = {
         "leaks": _leaks,
         "maps": _maps,
+        "words": view_words,
         "tradeoff": _tradeoff,
         "attacks": _attacks,
         "change": _change,
         "samples": _samples,
+        "marked": view_marked,
         "card": lambda _: {"view": None if report.card is None else view_card(report.card, report.nouns)},
     }
     return {
@@ -92,14 +110,16 @@ def _contents(report: Report) -> dict[str, Any]:
         "inside": [name for name, mark in found.items() if not mark.safe and name != "headline"],
         "fewest": FEWEST,
         "fewest_images": f"{FEWEST_IMAGES:,}",
+        "unsafe": UNSAFE,
+        "of_texts": report.nouns is TEXTS,
         "nouns": report.nouns,
         **{name: make(report) if name in found else None for name, make in sections.items()},
     }
 
 
-def _leaks(report: Report) -> dict[str, Any] | None:
-    if not isinstance(report.scan, Scan):
-        return None
+def _leaks(report: Report) -> dict[str, Any]:
+    if not isinstance(report.scan, Scan) or not report.nouns.named:
+        return {"words": words.leaks_in_words(report), "chart": "", "rest": "", "rows": []}
     ranked = report.scan.ranked()
     rest = ranked[_BARS:]
     return {
@@ -123,7 +143,7 @@ def _samples(report: Report) -> dict[str, Any] | None:
     if report.pictures is None:
         return None
     rows = view_samples(report.pictures)
-    return {"rows": rows, "columns": max(len(images) for _, images in rows), "unsafe": UNSAFE}
+    return {"rows": rows, "columns": max(len(images) for _, images in rows)}
 
 
 def _tradeoff(report: Report) -> dict[str, Any]:
@@ -138,7 +158,7 @@ def _tradeoff(report: Report) -> dict[str, Any]:
         "unit": curve.unit,
         "budget": str(budget) if budget else plain(report.budget),
         "chosen": curve.chosen,
-        "hidden": [plain(name) for name in report.hidden[:_ROWS]] if report.pictures is None else [],
+        "hidden": [plain(name) for name in report.hidden[:_ROWS]] if report.nouns.named else [],
         "more": max(0, len(report.hidden) - _ROWS),
         "features": len(report.features),
         "count": len(report.hidden),
@@ -200,9 +220,9 @@ def _counted_apart(report: Report) -> bool:
 
 def _draw_files(report: Report, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
-    written = draw_pictures(report, folder)
+    written = draw_pictures(report, folder) + draw_term_files(report, folder)
     for kind in ("png", "svg"):
-        if isinstance(report.scan, Scan) and report.scan.features and report.pictures is None:
+        if isinstance(report.scan, Scan) and report.scan.features and report.nouns.named:
             path = folder / f"leaks.{kind}"
             plot_leaks(report.scan.ranked()[:_BARS], path, title=plain(report.title))
             written.append(path)

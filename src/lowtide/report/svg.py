@@ -19,6 +19,8 @@ SHAPES = {
     "circle": "M0-5A5 5 0 1 1 0 5A5 5 0 1 1 0-5Z",
     "triangle": "M0-6 5.5 4.5-5.5 4.5Z",
     "diamond": "M0-7 7 0 0 7-7 0Z",
+    "left": "M5-4 0 0 5 4",
+    "right": "M-5-4 0 0-5 4",
 }
 _NAME = 34  # letters of a name that fit beside a number on a phone; wide ones count twice
 
@@ -83,10 +85,14 @@ def anchor(place: float) -> str:
 
 
 def whisker(axis: Across, told: Estimate, y: float, *, kind: str = "whisker") -> Markup:
-    """An interval as a line with ends."""
+    """An interval as a line with ends; an end beyond the axis is an arrow."""
     low, high = axis.pc(told.low), axis.pc(told.high)
     line = Markup('<line class="{}" x1="{}" x2="{}" y1="{}" y2="{}"/>')
-    ends = [line.format(kind, x, x, y - 3.5, y + 3.5) for x in (low, high)]
+    head = Markup('<svg x="{}" y="{}" overflow="visible"><path class="{}" d="{}"/></svg>')
+    ends = [
+        head.format(x, y, kind, SHAPES[arrow]) if beyond else line.format(kind, x, x, y - 3.5, y + 3.5)
+        for x, arrow, beyond in ((low, "left", told.low < axis.low), (high, "right", told.high > axis.high))
+    ]
     return Markup("").join([line.format(kind, low, high, y, y), *ends])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -30,7 +31,16 @@ _TRAINED: dict[tuple[str, str], Role] = {
 
 
 class Nouns(NamedTuple):
-    """What a report calls its things; `named` is whether features have names that say something."""
+    """What a report calls its things.
+
+    Attributes:
+        row: what one of the data is; `rows` of many, `a_row` at the start of a sentence.
+        feature: what may be hidden; `features` of many, `columns` where a table has columns.
+        named: whether features have names that say something and may be published.
+        worth: what a share that is kept is a share of.
+        unit: what an audit compares one by one.
+        counted: what features are called where they are counted beside what is kept.
+    """
 
     row: str
     rows: str
@@ -40,10 +50,17 @@ class Nouns(NamedTuple):
     columns: str
     named: bool
     worth: str
+    unit: str
+    counted: str
 
 
-TABLE = Nouns("row", "rows", "A row of this table", "feature", "features", "columns", True, "their worth")
-IMAGES = Nouns("image", "images", "An image", "patch", "patches", "patches", False, "the pixels")
+TABLE = Nouns(
+    "row", "rows", "A row of this table", "feature", "features", "columns", True, "their worth", "value", "features"
+)
+IMAGES = Nouns("image", "images", "An image", "patch", "patches", "patches", False, "the pixels", "pixel", "patches")
+TEXTS = Nouns("text", "texts", "A text", "word", "words", "words", False, "the words", "word", "different words")
+_JOINERS = "\u200c\u200d"  # emoji and some scripts are spelled with them
+_ACCENTS = 3  # that a letter may carry; towers of them cover the lines above
 
 
 @dataclass(frozen=True)
@@ -162,6 +179,33 @@ def plain(text: str, most: int = 200) -> str:
     """Text of others, such as a column's name, on one line, without control characters, not endless."""
     line = "".join(letter for letter in " ".join(str(text).split()) if letter.isprintable())
     return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def visible(text: str) -> str:
+    """Text of others on one line, as `plain` but uncut: with its outer spaces, its joiners and no towers of accents."""
+    kept, accents = [], 0
+    for letter in re.sub(r"\s+", " ", text):
+        accents = accents + 1 if unicodedata.category(letter) in ("Mn", "Me") else 0
+        if accents <= _ACCENTS and (letter.isprintable() or letter in _JOINERS):
+            kept.append(letter)
+    return "".join(kept)
+
+
+def shown(term: str, most: int = 40) -> str:
+    """A term out of somebody's text, no wider than `most` letters; wide letters count twice."""
+    line, room = visible(term[: 8 * most]).strip(), most
+    for place, letter in enumerate(line):
+        room -= wide(letter)
+        if room < 0:
+            return f"{line[: max(place - 1, 0)].rstrip()}…"
+    return line if line.strip(_JOINERS) else "(nothing to see)"
+
+
+def wide(letter: str) -> int:
+    """How many letters' room a character takes: 0 for one that joins another, 2 for wide ones."""
+    if letter in _JOINERS or unicodedata.category(letter) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
 
 
 def number(value: float, digits: int = 4) -> str:

@@ -13,7 +13,7 @@ from lowtide.density.scan import Scan
 from lowtide.disclose.certificate import TwoSided, rounded_up
 from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.report.contents import Report
-from lowtide.report.views import TABLE, Nouns, interval, number, percent, plain
+from lowtide.report.views import TABLE, TEXTS, Nouns, interval, number, percent, plain
 
 if TYPE_CHECKING:
     from lowtide.attack import LowerBound
@@ -67,7 +67,7 @@ def headline(report: Report) -> Headline:
         return Headline(words, (), ("This is the data as it is: nothing has been hidden.",))
     if report.curve:
         raw = max(report.curve, key=lambda point: point.kept).reading.leakage
-        words = _tells("The table as it is" if nouns.named else "An image as it is", raw, None, secret, nouns)
+        words = _tells(f"{'The table' if nouns.named else nouns.a_row} as it is", raw, None, secret, nouns)
         return Headline(words, (), ("This is a plan: nothing is released yet.",))
     return Headline(f"Nothing has been measured yet about what tells {secret}.", (), ())
 
@@ -91,7 +91,7 @@ def leaks_in_words(report: Report) -> list[str]:
     if scan.information.low > 0 and shares.sum() > 0:
         need = int(np.searchsorted(np.cumsum(shares), _MOST_OF * shares.sum())) + 1
         names = f": {listed([leak.name for leak in ranked[:need]], 6)}" if nouns.named else ""
-        what = f"{nouns.feature} carries" if need == 1 else f"{nouns.features} carry"
+        what = f"{nouns.feature} carries" if need == 1 else f"{nouns.counted} carry"
         said.append(f"{need} of {len(ranked)} {what} nine tenths of it{names}.")
     return said
 
@@ -123,7 +123,8 @@ def change_in_words(audit: AuditReport, nouns: Nouns = TABLE) -> list[str]:
     said, change, utility = [], audit.change, audit.utility
     if change is not None and not nouns.named:
         psnr = "" if change.psnr is None or not np.isfinite(change.psnr) else f", PSNR {number(change.psnr, 1)} dB"
-        said.append(f"{percent(change.share)} of the pixels changed{psnr} ({change.rows:,} images).")
+        done = "were changed" if nouns is TEXTS else "changed"
+        said.append(f"{percent(change.share)} of the {nouns.unit}s {done}{psnr} ({change.rows:,} {nouns.rows}).")
     elif change is not None:
         parts = [f"{percent(change.share)} of the values changed"]
         if change.rms is not None:
