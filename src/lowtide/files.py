@@ -1,7 +1,8 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and their hashes."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from pathlib import Path
@@ -37,3 +38,9 @@ def write_whole(path: Path, content: str | bytes) -> Path:
         Path(partial).unlink(missing_ok=True)
         raise
     return path
+
+
+def sha256_of(path: Path) -> str:
+    """The hash of a file, which the card of a release carries."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

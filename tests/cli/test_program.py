@@ -18,7 +18,7 @@ from lowtide.cli.common import reported
 from lowtide.cli.main import app
 
 PROGRAM = Path(sys.executable).parent / "lowtide"
-VERBS = ("scan", "plan", "release", "audit", "show", "demo", "reproduce")
+VERBS = ("scan", "plan", "release", "audit", "warn", "export", "show", "demo", "reproduce")
 
 
 def start(*arguments, **options):

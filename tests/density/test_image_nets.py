@@ -53,6 +53,17 @@ class TestCausality:
         assert (shift[:15] == 0).all()
         assert shift[16:24].max() > 1e-4
 
+    def test_the_corner_sees_across_borders_downwards_and_to_the_right_only(self):
+        grid = Grid(32, 32, 1, 4)
+        net, x = network(grid), torch.randn(1, 1, 32, 32)
+        changed = torch.where(patch_pixels(grid, 27), 3.0, x)  # fourth row, fourth column
+        with torch.no_grad():
+            before, after = (net._at_corners(net.corner(one)[0], 0)[0] for one in (x, changed))
+        shift = (after - before).abs().amax(dim=0)
+        assert (shift[:3] == 0).all()
+        assert (shift[:, :3] == 0).all()
+        assert min(shift[3, 3], shift[3, 4], shift[4, 3], shift[4, 4]) > 1e-4
+
     def test_some_places_equal_all_places(self):
         grid = GRIDS[1]
         net, x, at = network(grid), torch.randn(2, 3, 37, 29), torch.tensor([0, 17, len(grid) - 1])

@@ -31,13 +31,13 @@ def answers():
     truth = np.diff(np.clip(world.prefixes(fresh), -TRIM, TRIM), axis=1)
 
     def estimate(steps):
-        schedule = Schedule(steps, 64, rate=1e-2, varied=False)
+        schedule = Schedule(steps, 48, rate=1e-2, varied=False)
         net = train_causal(album, np.arange(len(codes)), schedule, seed=3, tick=lambda: None)
         density = Density(classes, grid.features, Images(grid, 2, [net], []), TRIM, ImageEncoder(grid))
         return density.conditionals(pixels(world, fresh))
 
     torch.set_num_threads(1)
-    return truth, estimate(500), estimate(20)
+    return truth, estimate(300), estimate(20)
 
 
 def agreement(truth, found):

@@ -31,7 +31,7 @@ def draw(n, seed, channels=1):
 
 def fit(x, s, **options):
     """A short fit; on so few images the training figure may well lie above the held-out one."""
-    settings = {"features": 4, "max_steps": 60, "folds": 2, "progress": False} | options
+    settings = {"features": 4, "max_steps": 45, "folds": 2, "progress": False} | options
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the training estimate")
         return TIDE(**settings).fit(x, s)
@@ -174,7 +174,7 @@ class Counting:
 
 class TestMemory:
     def test_beyond_the_limit_images_are_read_by_batches(self, monkeypatch):
-        x, s = draw(400, 0)
+        x, s = draw(200, 0)
         pictures = Counting(x)
         monkeypatch.setattr(image_training, "KEPT", 1000)
         tide = fit(pictures, s, max_steps=5)
@@ -185,9 +185,9 @@ class TestMemory:
         assert pictures.reads > few or tide.artefact.critic.kind == "null"
 
     def test_below_it_they_are_read_once(self):
-        x, s = draw(400, 0)
+        x, s = draw(300, 0)
         pictures = Counting(x)
-        fit(pictures, s, max_steps=5)
+        fit(pictures, s, max_steps=1)
         assert pictures.reads == 2
         assert pictures.largest == 256
 
@@ -203,7 +203,7 @@ def test_an_interrupted_fit_goes_on_where_it_stopped(tmp_path, monkeypatch):
         patch.setattr(image_fitting, "train_masked", interrupt)
         with pytest.raises(KeyboardInterrupt):
             fit(x, s, max_steps=4, checkpoint=str(tmp_path))
-    assert len(list(tmp_path.glob("causal-*.safetensors"))) == 3
+    assert len(list(tmp_path.glob("c*-*.safetensors"))) == 5
     with monkeypatch.context() as patch:
         patch.setattr(image_fitting, "train_causal", interrupt)
         again = fit(x, s, max_steps=4, checkpoint=str(tmp_path))
@@ -217,7 +217,7 @@ def test_three_classes_in_colour():
     x = rng.integers(60, 120, (150, 12, 10, 3), dtype=np.uint8)
     for k, label in enumerate("abc"):
         x[s == label, 4:8, :5, k] += 130
-    tide = fit(x, s, max_steps=40)
+    tide = fit(x, s, max_steps=25)
     assert tide.density(x[:5]).shape == (5, 3)
     assert tide.prefixes(x[:5]).shape == (5, 10, 3)
     assert tide.information(x, s).value > 0.3
@@ -267,7 +267,7 @@ class TestBadInput:
     def test_a_garbled_bundle(self, tide, tmp_path):
         config, tensors = tide.artefact.parts()
         write_bundle(
-            tmp_path / "b", config, {name: v for name, v in tensors.items() if not name.startswith("causal.1")}
+            tmp_path / "b", config, {name: v for name, v in tensors.items() if not name.startswith("causal.0.head")}
         )
         with pytest.raises(LowtideError, match="lacks or garbles"):
             Density.load(tmp_path / "b")

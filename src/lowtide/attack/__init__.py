@@ -5,11 +5,13 @@ from lowtide.attack.edges import Album
 from lowtide.attack.lower_bound import LowerBound, audit_divergence, lower_bound
 from lowtide.attack.panel import AttackReport, attack
 from lowtide.attack.pictures import FROM_CLEAN, IMAGE_ATTACKERS
+from lowtide.attack.texts import TEXT_ATTACKERS
 
 __all__ = [
     "ATTACKERS",
     "FROM_CLEAN",
     "IMAGE_ATTACKERS",
+    "TEXT_ATTACKERS",
     "Album",
     "AttackReport",
     "Attacker",

@@ -14,12 +14,15 @@ from lowtide.attack import scores
 from lowtide.attack.attackers import ATTACKERS, Attacker
 from lowtide.attack.edges import Album
 from lowtide.attack.pictures import FROM_CLEAN, IMAGE_ATTACKERS, Together, from_clean
-from lowtide.attack.splits import Split, stratified
+from lowtide.attack.splits import Split, grouped, stratified
+from lowtide.attack.texts import TEXT_ATTACKERS, Corpus
 from lowtide.density.progress import progress_bar
 from lowtide.density.secrets import Labels, read_classes
+from lowtide.density.text_fitting import read_groups
 from lowtide.errors import Floats, LowtideError, count, one_of, within
 from lowtide.features.frames import Encoder, Rows, read_table
 from lowtide.features.images import are_images, as_pictures
+from lowtide.features.texts import are_texts
 from lowtide.interface import Attack
 
 Source = Literal["release", "clean"]
@@ -27,7 +30,13 @@ _LEAST_ROWS = 20
 _LEAST_PER_CLASS = 5  # two to learn from, one to validate and one to test on, with room for rounding
 _ROOM = 0x9A7E1
 _TOGETHER, _SMALL = "together", "small network"
-_MAKERS = ATTACKERS | IMAGE_ATTACKERS
+
+
+def _makers(rows: Rows) -> Mapping[str, Callable[[int], Attacker]]:
+    """The attackers there are for rows of this kind."""
+    if isinstance(rows, Corpus):
+        return TEXT_ATTACKERS
+    return IMAGE_ATTACKERS if isinstance(rows, Album) else ATTACKERS
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +107,7 @@ def attack(
     s: ArrayLike,
     *,
     clean: Any = None,
+    groups: ArrayLike | None = None,
     attackers: Sequence[str] | None = None,
     test_share: float = 0.4,
     test: ArrayLike | None = None,
@@ -109,12 +119,14 @@ def attack(
 
     Args:
         release: the released table: an array, a data frame of any library, a sparse matrix or a tensor; or images,
-            `Pictures` or bytes (n, height, width[, channels]).
+            `Pictures` or bytes (n, height, width[, channels]); or texts, a list of them.
         s: the secret of every row, finitely many values.
         clean: the table before the release, rows in the same order, for the comparison with attackers that never saw
             a release.
-        attackers: names out of `ATTACKERS`, or of `IMAGE_ATTACKERS` for images; all by default. On images there is one
-            more with `clean`, `FROM_CLEAN`, which starts from it; and two or more are joined into one, "together".
+        groups: (n,) for texts: those of one group, such as an author and copies, stay on one side of every split.
+        attackers: names out of `ATTACKERS`, or of `IMAGE_ATTACKERS` for images and `TEXT_ATTACKERS` for texts; all by
+            default. On images there is one more with `clean`, `FROM_CLEAN`, which starts from it; on images and texts
+            two or more are joined into one, "together".
         test_share: share of the rows that every attacker is tested on. Of the rest, a quarter is for validation.
         test: (n,) true for the rows to test on, in place of a random share.
         seed: the same seed gives the same report.
@@ -124,12 +136,13 @@ def attack(
     names = _read_names(attackers, _known(release, clean))
     within("test_share", test_share, 0.0, 1.0, low_open=True, high_open=True)
     within("level", level, 0.0, 1.0, low_open=True, high_open=True)
-    rows, encoder = _read(release)
     _, codes = read_classes(s)
+    parts = _groups(groups, codes, release)
+    rows, encoder = _read(release, parts)
     _check(rows, codes, s, encoder, "release")
     root = np.random.SeedSequence([count("seed", seed, 0), _ROOM])
     split_seed, attack_seed = root.spawn(2)
-    split = stratified(codes, test_share, seed=split_seed) if test is None else _given(test, codes)
+    split = _split(codes, parts, test_share, split_seed) if test is None else _given(test, codes, parts)
     panel = _Panel(names, codes, split, int(attack_seed.generate_state(1)[0]), level)
     with progress_bar("attacking", len(names) + (0 if clean is None else len(panel.known)), progress) as show:
         steps = itertools.count(1)
@@ -139,7 +152,7 @@ def attack(
 
         if clean is None:
             return panel.report(panel.train(rows, names, tick))
-        clean_rows, clean_encoder = _read(clean)
+        clean_rows, clean_encoder = _read(clean, parts)
         _check(clean_rows, codes, s, clean_encoder, "clean")
         control = panel.train(clean_rows, panel.known, tick)
         retrained = panel.train(rows, names, tick, clean=control.attackers)
@@ -176,10 +189,10 @@ class _Panel:
         for name in names:
             # One seed for all: they set the same validation rows aside.
             start = None if clean is None or name != FROM_CLEAN else clean[_SMALL]
-            attacker = _MAKERS[name](self.seed) if start is None else from_clean(start, self.seed)
+            attacker = _makers(rows)[name](self.seed) if start is None else from_clean(start, self.seed)
             fitted[name] = attacker.fit(rows[self.split.kept], self.codes[self.split.kept])
             tick()
-        together = Together.of(fitted, self.prior) if isinstance(rows, Album) and len(fitted) > 1 else None
+        together = Together.of(fitted, self.prior) if isinstance(rows, (Album, Corpus)) and len(fitted) > 1 else None
         return self.test(_Answers(fitted, together, {}), rows)
 
     def test(self, answers: _Answers, rows: Rows) -> _Answers:
@@ -238,18 +251,39 @@ class _Panel:
         )
 
 
-def _given(test: ArrayLike, codes: Labels) -> Split:
+def _groups(groups: ArrayLike | None, codes: Labels, release: Any) -> Labels | None:
+    """Numbers of groups, (n,)."""
+    if groups is None:
+        return None
+    if not are_texts(release):
+        raise LowtideError("groups are for texts; leave them out for tables and images, or give test=")
+    return read_groups(groups, len(codes))
+
+
+def _split(codes: Labels, groups: Labels | None, share: float, seed: np.random.SeedSequence) -> Split:
+    return stratified(codes, share, seed=seed) if groups is None else grouped(codes, groups, share, seed=seed)
+
+
+def _given(test: ArrayLike, codes: Labels, groups: Labels | None) -> Split:
     """The split that a mask over the rows asks for."""
     aside = np.asarray(test)
     if aside.shape != codes.shape or aside.dtype != np.bool_:
         raise LowtideError(f"test must be true or false for each of {len(codes)} rows, got {aside.dtype} {aside.shape}")
     if any(len(np.unique(codes[part])) < len(np.unique(codes)) for part in (aside, ~aside)):
         raise LowtideError("test must leave rows of every class on both sides; choose the rows class by class")
+    torn = 0 if groups is None else len(np.intersect1d(groups[aside], groups[~aside]))
+    if torn:
+        raise LowtideError(f"test tears {torn} groups apart; test on whole groups, or leave groups out")
     return Split(np.flatnonzero(~aside), np.flatnonzero(aside))
 
 
 def _known(release: Any, clean: Any) -> tuple[str, ...]:
     """Names of the attackers there are for data of this kind."""
+    texts = are_texts(release)
+    if clean is not None and are_texts(clean) != texts:
+        raise LowtideError("release and clean must be of one kind: both texts, or neither")
+    if texts:
+        return tuple(TEXT_ATTACKERS)
     images = are_images(release)
     if clean is not None and are_images(clean) != images:
         raise LowtideError("release and clean must be of one kind: both tables, or both images (Pictures, or uint8)")
@@ -268,8 +302,10 @@ def _read_names(attackers: Sequence[str] | None, known: Collection[str]) -> tupl
     return tuple(dict.fromkeys(one_of("attackers", name, tuple(known)) for name in names))
 
 
-def _read(table: Any) -> tuple[Rows, Encoder | None]:
-    """Rows, and how they were read from a table; images need no encoder."""
+def _read(table: Any, groups: Labels | None) -> tuple[Rows, Encoder | None]:
+    """Rows, and how they were read from a table; images and texts need no encoder."""
+    if are_texts(table):
+        return Corpus.of(table, groups), None
     return (Album.of(table), None) if are_images(table) else read_table(table)
 
 
@@ -296,6 +332,8 @@ def _read_like(release: Any, own: Rows, encoder: Encoder | None, rows: Rows) -> 
     Who never saw a release takes a number that is blank there, or a word where a number was, for the usual value: the
     median of the clean rows.
     """
+    if isinstance(rows, Corpus):
+        return Corpus.of(release, rows.groups, reader=rows.reader), None
     if encoder is None:
         same = own.shape[1:] == rows.shape[1:]
         return (own, None) if same else (None, f"its images are {own.shape[1:]}, the clean ones {rows.shape[1:]}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -43,6 +43,7 @@ class Change:
         psnr: peak signal-to-noise ratio in decibels; infinity when nothing changed, `None` without a peak value.
         columns: one by one.
         rows: how many rows were compared.
+        what: was compared: the values of a table, the pixels of images or the words of texts.
     """
 
     share: float
@@ -50,6 +51,7 @@ class Change:
     psnr: float | None
     columns: tuple[ColumnChange, ...]
     rows: int
+    what: Literal["values", "pixels", "words"] = "values"
 
 
 def changed(clean: Any, release: Any, *, peak: float | None = None) -> Change:

@@ -12,12 +12,14 @@ from numpy.typing import ArrayLike
 
 from lowtide.attack import AttackReport, LowerBound, attack, audit_divergence
 from lowtide.audit.change import Change, changed
-from lowtide.audit.pictures import changed_pictures, predicts_pictures
+from lowtide.audit.pictures import changed_pictures
 from lowtide.audit.tables import row_count
-from lowtide.audit.utility import UtilityReport, predicts
+from lowtide.audit.texts import changed_texts
+from lowtide.audit.utility import UtilityReport, predicts, predicts_by_attackers
 from lowtide.audit.verdict import Gate, Verdict, give_verdict
 from lowtide.errors import LowtideError, within
 from lowtide.features.images import are_images
+from lowtide.features.texts import are_texts
 from lowtide.interface import Attack, Estimate
 
 Row = tuple[str, str, str, str, str, str]
@@ -108,8 +110,7 @@ class AuditReport:
         change = self.change
         if change is None:
             return "" if self.change_missing is None else f"The change was not measured: {self.change_missing}."
-        what = "values" if change.columns else "pixels"
-        parts = [f"{100 * change.share:.1f} % of the {what} changed"]
+        parts = [f"{100 * change.share:.1f} % of the {change.what} changed"]
         if change.rms is not None:
             parts.append(f"the root mean square is {change.rms:.3f} standard deviations")
         if change.psnr is not None:
@@ -139,6 +140,7 @@ def audit(
     fail_above: float | Gate | None = None,
     epsilon: float | None = 0.1,
     secret: str = "secret",
+    groups: ArrayLike | None = None,
     peak: float | None = None,
     attackers: Sequence[str] | None = None,
     seed: int = 0,
@@ -149,17 +151,19 @@ def audit(
 
     Args:
         release: (n, columns) the released table: an array, a data frame, a sparse matrix or a tensor; or n images,
-            `Pictures` or bytes.
+            `Pictures` or bytes; or n texts.
         s: (n,) the secret of every row, finitely many values.
         clean: the table before, the same rows in the same order: a control for the attackers, and what the change is
             measured against.
         estimate: the estimated leakage of the release, in nats, to hold against the attack.
-        utility: (n,) a column the release should still predict, or its name; of images, its classes.
+        utility: (n,) a column the release should still predict, or its name; of images and texts, its classes.
         fail_above: the limit to keep, see `Gate`; a number is in nats.
         epsilon: ε of the divergence to bound from below; `None` for none.
         secret: what to call the secret.
+        groups: (n,) of texts, such as their authors, that must stay on one side of the split.
         peak: largest value of a pixel, for the PSNR of images.
-        attackers: names out of `lowtide.attack.ATTACKERS`, or of `IMAGE_ATTACKERS`; all by default.
+        attackers: names out of `lowtide.attack.ATTACKERS`, or of `IMAGE_ATTACKERS` or
+            `TEXT_ATTACKERS`; all by default.
         seed: the same seed gives the same report.
         level: of the intervals; the divergence fails with probability 1 − level.
         progress: whether to draw a progress bar; by default only on a terminal.
@@ -168,23 +172,32 @@ def audit(
     within("level", level, 0.0, 1.0, low_open=True, high_open=True)
     if epsilon is not None:
         within("epsilon", epsilon, 0.0, math.inf, high_open=True)
-    images = are_images(release)
-    count = len if images else row_count
+    table = not (are_images(release) or are_texts(release))
+    count = row_count if table else len
     if clean is not None and count(clean) != count(release):
         raise LowtideError(
             f"clean has {count(clean)} rows and the release {count(release)}; "
             "they must be the same rows, in the same order"
         )
-    attacks = attack(release, s, clean=clean, attackers=attackers, seed=seed, level=level, progress=progress)
+    attacks = attack(
+        release,
+        s,
+        clean=clean,
+        groups=groups,
+        attackers=attackers,
+        seed=seed,
+        level=level,
+        progress=progress,
+    )
     verdict = give_verdict(attacks, estimate, fail_above=gate, secret=secret)
     change, missing = (None, None) if clean is None else _measured(clean, release, peak)
     useful = None
-    if utility is not None and images:
-        useful = predicts_pictures(
-            release, utility, clean=clean, attackers=attackers, seed=seed, level=level, progress=progress
-        )
-    elif utility is not None:
+    if utility is not None and table:
         useful = predicts(release, utility, clean=clean, seed=seed, level=level)
+    elif utility is not None:
+        useful = predicts_by_attackers(
+            release, utility, clean=clean, groups=groups, attackers=attackers, seed=seed, level=level, progress=progress
+        )
     return AuditReport(
         attacks=attacks,
         divergence=None
@@ -202,6 +215,8 @@ def _measured(clean: Any, release: Any, peak: float | None) -> tuple[Change | No
     """The change, or why there is none: a release may have other columns than the clean table."""
     if are_images(release):
         return changed_pictures(clean, release), None
+    if are_texts(release):
+        return changed_texts(clean, release), None
     if peak is not None:
         return changed(clean, release, peak=peak), None
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -9,11 +10,13 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lowtide.attack import attack
 from lowtide.audit.predictions import FEWEST_ROWS, Data, Prediction, predict_classes, predict_number
 from lowtide.audit.tables import is_frame, row_count, same_columns, without
-from lowtide.density.secrets import Labels, is_vector
+from lowtide.density.secrets import Labels, is_vector, read_classes
 from lowtide.errors import LowtideError, count, one_of, real, within
 from lowtide.features.frames import Rows, read_table
+from lowtide.interface import Attack
 
 Kind = Literal["auto", "classes", "number"]
 _MOST_CLASSES = 20  # of whole numbers, before they are taken for amounts
@@ -93,6 +96,53 @@ def predicts(
         return UtilityReport("number", guess, found["release"], found.get("clean", ()), dropped)
     guess, found = predict_classes(rows, _codes(values), test_share=test_share, seed=seed, level=level)
     return UtilityReport("classes", guess, found["release"], found.get("clean", ()), dropped)
+
+
+def predicts_by_attackers(
+    release: Any,
+    u: ArrayLike,
+    *,
+    clean: Any = None,
+    groups: ArrayLike | None = None,
+    attackers: Sequence[str] | None = None,
+    seed: int = 0,
+    level: float = 0.95,
+    progress: bool | None = None,
+) -> UtilityReport:
+    """Train on released images or texts what attackers are made of, to predict the classes `u` of others.
+
+    Args:
+        release: n images, or n texts.
+        u: (n,) classes.
+        clean: the same before, as a control.
+        groups: (n,) of texts, such as their authors, that must stay on one side of the split.
+        attackers: names of the models, which are those of attackers; all by default.
+        seed: of the split and of the networks.
+        level: of the intervals.
+        progress: whether to draw a progress bar; by default only on a terminal.
+    """
+    read_classes(u)
+    found = attack(
+        release,
+        u,
+        clean=clean,
+        groups=groups,
+        attackers=attackers,
+        seed=seed,
+        level=level,
+        progress=progress,
+    )
+    return UtilityReport(
+        "classes",
+        _prediction(found.guess, "nothing"),
+        tuple(_prediction(one, "release") for one in found.retrained),
+        tuple(_prediction(one, "clean") for one in found.clean),
+        (),
+    )
+
+
+def _prediction(found: Attack, data: Data) -> Prediction:
+    return Prediction(found.attacker, data, found.accuracy, found.auc, None)
 
 
 def _values(table: Any, u: ArrayLike | str) -> NDArray[Any]:

@@ -10,7 +10,7 @@ import typer
 
 from lowtide.audit import AuditReport, Gate, audit
 from lowtide.audit.judge import HEADER
-from lowtide.cli import picture_audit
+from lowtide.cli import picture_audit, text_audit
 from lowtide.cli.common import (
     GATE_FAILED,
     Encoding,
@@ -33,13 +33,16 @@ from lowtide.cli.common import (
 from lowtide.cli.outputs import check_outputs
 from lowtide.cli.picture_audit import audit_folder
 from lowtide.cli.pictures import Grey, Opening, Resize, are_pictures
-from lowtide.cli.release import sha256_of
+from lowtide.cli.text_audit import audit_corpus
+from lowtide.cli.texts import Group, Text, are_texts
 from lowtide.data import find_column, schema_like
 from lowtide.data.picture_plan import FolderPlan
 from lowtide.data.reading import batches
 from lowtide.data.table_plan import TablePlan
+from lowtide.data.text_plan import TextPlan
 from lowtide.disclose import Budget, Plan, ReleaseCard
 from lowtide.errors import LowtideError
+from lowtide.files import sha256_of
 from lowtide.report.console import print_table, write_json
 from lowtide.report.html import Report, write_report
 
@@ -71,6 +74,8 @@ def run(
     mapping: Annotated[
         Path | None, typer.Option("--mapping", help="images: the private list of names", metavar="FILE")
     ] = None,
+    text: Text = None,
+    group: Group = None,
     seed: Seed = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -81,6 +86,8 @@ def run(
     Example: lowtide audit shared.parquet --reference survey.csv --secret vote --fail-above 0.05
 
     Example: lowtide audit shared/ --reference faces/ --secret smile --utility male
+
+    Example: lowtide audit shared.csv --reference tweets.csv --text text --secret party --group author
     """
     reads = {"release": file, "reference": reference, "plan": plan, "card": card}
     check_outputs(reads, {"--json": json, "--report": report}, folders={"--figures": figures})
@@ -94,7 +101,14 @@ def run(
         "progress": show_progress(quiet),
     }
     options["attackers"] = tuple(attacker) if attacker else None
-    if are_pictures(file):
+    if are_texts(file, text):
+        given_texts, found = audit_corpus(
+            file, reference, secret, text=text, group=group, encoding=encoding, card=known, **options
+        )
+        page = text_audit.audit_report(
+            file.name, given_texts, found, known, None if plan is None else TextPlan.load(plan)
+        )
+    elif are_pictures(file):
         drawn = None if plan is None else FolderPlan.load(plan)
         opening = Opening(resize, grey)
         found, faces = audit_folder(file, reference, secret, card=known, mapping=mapping, opening=opening, **options)

@@ -34,7 +34,7 @@ err = Console(markup=False, emoji=False, highlight=False, stderr=True)
 Table = Annotated[
     Path,
     typer.Argument(
-        help="CSV, Parquet, Arrow/Feather or JSON lines, by its suffix; or a folder of images", metavar="DATA"
+        help="CSV, Parquet, Arrow/Feather or JSON lines, by its suffix; or a folder of images or texts", metavar="DATA"
     ),
 ]
 Secret = Annotated[str, typer.Option("--secret", help="column to protect: never released", metavar="COLUMN")]

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import lowtide
-from lowtide.cli import audit, demo, plan, release, scan
+from lowtide.cli import audit, demo, export, plan, release, scan, warn
 from lowtide.cli.common import DEBUG, Json, out, reported
 from lowtide.cli.outputs import check_outputs
 from lowtide.disclose import ReleaseCard
@@ -30,6 +30,8 @@ app.command("scan")(scan.run)
 app.command("plan")(plan.run)
 app.command("release")(release.run)
 app.command("audit")(audit.run)
+app.command("warn")(warn.run)
+app.command("export")(export.run)
 app.command("demo")(demo.run)
 
 

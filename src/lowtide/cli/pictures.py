@@ -28,7 +28,8 @@ Resize = Annotated[str | None, typer.Option("--resize", help="images: bring all 
 Grey = Annotated[bool, typer.Option("--grey", help="images: make grey of colours")]
 Strict = Annotated[bool, typer.Option("--strict", help="images: refuse what would be skipped")]
 Samples = Annotated[
-    int, typer.Option("--samples", help="images: show so many single ones in the report, which stays inside then")
+    int,
+    typer.Option("--samples", help="images, texts: show so many of them in the report, which then stays inside"),
 ]
 _SHOWN = 10  # rows of a printed table
 _ROOM = 0x5A3

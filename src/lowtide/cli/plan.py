@@ -31,6 +31,8 @@ from lowtide.cli.common import (
 from lowtide.cli.outputs import check_outputs
 from lowtide.cli.picture_plan import plan_folder
 from lowtide.cli.pictures import Grey, Opening, Patch, Resize, Strict, are_pictures
+from lowtide.cli.text_plan import Hiding, plan_corpus
+from lowtide.cli.texts import Group, MinCount, MostTerms, Ngrams, Stop, Terms, Text, Without, are_texts
 from lowtide.data import find_column
 from lowtide.data.table_plan import TablePlan
 from lowtide.density import TIDE
@@ -85,8 +87,17 @@ def run(
     encoding: Encoding = "utf-8",
     patch: Patch = 8,
     share: Annotated[
-        float | None, typer.Option("--kept", help="images: share of the pixels to keep, instead of a budget")
+        float | None,
+        typer.Option("--kept", help="images, texts: share of pixels or words to keep, not a budget"),
     ] = None,
+    text: Text = None,
+    group: Group = None,
+    how: Hiding = "drop",
+    ngrams: Ngrams = 1,
+    min_count: MinCount = 2,
+    terms: MostTerms = None,
+    stop: Stop = None,
+    without: Without = None,
     resize: Resize = None,
     grey: Grey = False,
     strict: Strict = False,
@@ -99,11 +110,41 @@ def run(
     Example: lowtide plan survey.csv --secret vote --budget 0.02 --keep age --utility income
 
     Example: lowtide plan faces/ --secret smile --patch 4 --attacker-accuracy 0.65 --out faces.lowtide
+
+    Example: lowtide plan tweets.csv --text text --secret party --group author --kept 0.8 --out tweets.lowtide
     """
-    images = are_pictures(file)
-    output = output or Path("plan.lowtide" if images else "plan.json")
-    _check_places(file, "pictures" if images else policy, output, json, report, figures)
+    texts = are_texts(file, text)
+    images = not texts and are_pictures(file)
+    output = output or Path("plan.lowtide" if images or texts else "plan.json")
+    what = "a plan for images or texts" if images or texts else None if policy == "plan" else f"the policy {policy!r}"
+    _check_places(file, what, output, json, report, figures)
     limit = _budget(budget, attacker_accuracy)
+    if texts:
+        if utility or delta is not None or lam is not None or mechanism != "redact":
+            raise LowtideError("--utility, --mechanism, --delta and --lam are not for texts; they have --how")
+        plan_corpus(
+            file,
+            secret,
+            text=text,
+            group=group,
+            terms=Terms(ngrams, min_count, terms, stop, tuple(without or ())),
+            encoding=encoding,
+            policy=policy,
+            how=how,
+            budget=limit,
+            kept=share,
+            epsilon=epsilon,
+            keep=tuple(keep or ()),
+            hide=tuple(hide or ()),
+            output=output,
+            json=json,
+            report=report,
+            figures=figures,
+            seed=seed,
+            steps=steps,
+            quiet=quiet,
+        )
+        return
     if images:
         if keep or hide or utility or delta is not None:
             raise LowtideError("--keep, --hide, --utility and --delta are about columns; images have patches")
@@ -211,14 +252,14 @@ def plan_report(name: str, made: TablePlan) -> Report:
 
 
 def _check_places(
-    file: Path, policy: str, output: Path, json: Path | None, report: Path | None, figures: Path | None
+    file: Path, large: str | None, output: Path, json: Path | None, report: Path | None, figures: Path | None
 ) -> None:
     """Refuse before the long work what could not be written after it."""
     single = output.suffix == ".json"
-    if single and policy != "plan":
+    if single and large is not None:
         raise LowtideError(
-            f"the policy {policy!r} needs its network, which no JSON file holds; name a folder instead, such as "
-            f"--out {output.with_suffix('.lowtide')}"
+            f"{large} needs more than a JSON file holds; name a folder instead, such as --out "
+            f"{output.with_suffix('.lowtide')}"
         )
     if not single and output.exists() and not (output / "config.json").is_file():
         raise LowtideError(f"--out {output} exists and is no plan; choose another name, or remove it")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -15,10 +14,12 @@ from lowtide.cli.common import Encoding, Json, Quiet, Table, Types, note, out, r
 from lowtide.cli.outputs import check_outputs
 from lowtide.cli.picture_plan import release_folder
 from lowtide.cli.pictures import Strict, are_pictures
+from lowtide.cli.text_plan import release_corpus
 from lowtide.data import Writer, batches, find_column, schema_like
 from lowtide.data.formats import format_of
 from lowtide.data.picture_plan import is_picture_plan
 from lowtide.data.table_plan import TablePlan
+from lowtide.data.text_plan import is_text_plan
 from lowtide.density.exposure import Bools
 from lowtide.density.progress import progress_bar
 from lowtide.disclose.card import ReleaseCard
@@ -26,7 +27,7 @@ from lowtide.disclose.keys import open_noise
 from lowtide.disclose.layout import owners
 from lowtide.disclose.noise import Ids, row_ids
 from lowtide.errors import LowtideError
-from lowtide.files import write_whole
+from lowtide.files import sha256_of, write_whole
 from lowtide.report.console import write_json
 
 
@@ -58,7 +59,12 @@ def run(
     Example: lowtide release survey.csv --plan plan.json --out shared.parquet
 
     Example: lowtide release faces/ --plan faces.lowtide --out shared/ --rename --mapping names.csv
+
+    Example: lowtide release tweets.csv --plan tweets.lowtide --out shared.csv
     """
+    if is_text_plan(plan):
+        release_corpus(file, plan, output, key_file=key_file, json=json, encoding=encoding)
+        return
     reads = {"data": file, "plan": plan, "key": key_file}
     if are_pictures(file) or is_picture_plan(plan):
         check_outputs(reads, {"--json": json, "--mapping": mapping})
@@ -132,12 +138,6 @@ def write_card(card: ReleaseCard, output: Path) -> list[Path]:
 
 def _card_paths(output: Path) -> dict[str, Path]:
     return {name: output.with_suffix(f".{name}") for name in ("card.json", "card.md")}
-
-
-def sha256_of(path: Path) -> str:
-    """The hash of a file, which the card of a release carries."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 class _Tally:

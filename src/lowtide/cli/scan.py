@@ -30,6 +30,7 @@ from lowtide.cli.common import (
 )
 from lowtide.cli.outputs import check_outputs
 from lowtide.cli.pictures import Grey, Opening, Patch, Resize, Samples, Strict, are_pictures, scan_folder
+from lowtide.cli.texts import Group, MinCount, MostTerms, Ngrams, Stop, Terms, Text, Without, are_texts, scan_corpus
 from lowtide.density import TIDE
 from lowtide.density.scan import Scan, scan
 from lowtide.interface import NATS_PER_BIT, Estimate
@@ -52,17 +53,44 @@ def run(
     grey: Grey = False,
     strict: Strict = False,
     samples: Samples = 0,
+    text: Text = None,
+    group: Group = None,
+    ngrams: Ngrams = 1,
+    min_count: MinCount = 2,
+    terms: MostTerms = None,
+    stop: Stop = None,
+    without: Without = None,
     seed: Seed = 0,
     steps: Steps = None,
     quiet: Quiet = False,
 ) -> None:
-    """What leaks: how much the data tells about the secret, and which columns or patches tell it.
+    """What leaks: how much the data tells about the secret, and which columns, patches or words tell it.
 
     Example: lowtide scan survey.csv --secret vote
 
     Example: lowtide scan faces/ --secret smile --patch 8 --report faces.html
+
+    Example: lowtide scan tweets.csv --text text --secret party --group author --save party.lowtide
     """
     check_outputs({"data": file}, {"--json": json, "--report": report}, folders={"--figures": figures, "--save": save})
+    if are_texts(file, text):
+        scan_corpus(
+            file,
+            secret,
+            text=text,
+            group=group,
+            terms=Terms(ngrams, min_count, terms, stop, tuple(without or ())),
+            encoding=encoding,
+            samples=samples,
+            json=json,
+            report=report,
+            figures=figures,
+            save=save,
+            seed=seed,
+            steps=steps,
+            quiet=quiet,
+        )
+        return
     if are_pictures(file):
         scan_folder(
             file,

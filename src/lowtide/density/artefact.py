@@ -12,17 +12,20 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from lowtide.density.bundle import read_bundle, write_bundle
-from lowtide.density.critics import CRITICS, Critic, Images
+from lowtide.density.critics import CRITICS, Bag, Critic, Images, Paper
 from lowtide.density.estimates import mean_with_interval
+from lowtide.density.explaining import Explanation, explain
 from lowtide.density.objectives import normalise
-from lowtide.density.secrets import Classes
+from lowtide.density.secrets import Classes, Label
 from lowtide.errors import Floats, LowtideError, count
 from lowtide.features import Features
 from lowtide.features.frames import Encoder, read_encoder
 from lowtide.features.images import Grid, ImageEncoder, ImageRows
+from lowtide.features.texts import TextEncoder
 from lowtide.interface import Estimate
 
 _CHUNK = 1 << 24  # floats that a batch of prefixes may hold at once
+_SIMILAR = "encoder.similar"  # among the tensors of a density of texts
 
 
 class Attribution(NamedTuple):
@@ -88,7 +91,7 @@ class Density:
         critic: the fitted function.
         trim: answers are clipped to ±trim. Clipping is done here, on the answer, never inside the training loss: a
             critic beyond the trim still has a gradient.
-        encoder: how tables, or images, are read.
+        encoder: how tables, images or texts are read.
         report: how the fit went.
     """
 
@@ -96,7 +99,7 @@ class Density:
     features: Features
     critic: Critic
     trim: float
-    encoder: Encoder | ImageEncoder
+    encoder: Encoder | ImageEncoder | TextEncoder
     report: FitReport | None = None
 
     def __call__(self, x: Any) -> Floats:
@@ -171,6 +174,19 @@ class Density:
             raise LowtideError(f"X has {len(g)} rows and s {len(codes)}; they must match")
         return mean_with_interval(g[np.arange(len(g)), codes], level)
 
+    def explain(
+        self, text: str, *, budget: float | None = None, secret_class: Label | None = None, seed: int = 0
+    ) -> Explanation:
+        """What one text tells, word by word, and how to bring it under a budget; of densities of texts.
+
+        Args:
+            text: any text, however long.
+            budget: look for words to remove or replace until `max_s |i(s; text)|` is at most this, in nats.
+            secret_class: the class by which to shade the text; by default the one that gains most belief.
+            seed: of the random orders of the order-free shares.
+        """
+        return explain(self, text, budget=budget, secret_class=secret_class, seed=seed)
+
     def save(self, path: str | Path) -> None:
         """Write `config.json` and `model.safetensors` into the folder `path`."""
         config, tensors = self.parts()
@@ -188,19 +204,23 @@ class Density:
             "secret": "classes",
             "classes": list(self.classes.labels),
             "prior": self.classes.prior.tolist(),
-            # The grid of images, in `encoder`, says what their features are.
-            "features": None if isinstance(self.encoder, ImageEncoder) else _plain(self.features),
+            # The grid of images, or the vocabulary of texts, in `encoder`, says what their features are.
+            "features": _plain(self.features) if isinstance(self.encoder, Encoder) else None,
             **shared_config(self),
         }
-        return config, self.critic.tensors()
+        tensors = self.critic.tensors()
+        if isinstance(self.encoder, TextEncoder):
+            tensors = {**tensors, _SIMILAR: torch.tensor(self.encoder.similar)}
+        return config, tensors
 
     @classmethod
     def from_parts(cls, config: dict[str, Any], tensors: dict[str, torch.Tensor], where: str | Path) -> Density:
         """Rebuild what `parts` took apart; `where` it came from is for the error message."""
         try:
             settings = dict(config["critic"])
-            critic = CRITICS[settings.pop("kind")].from_saved(settings, tensors)
-            encoder, plain = _read_encoder(config["encoder"]), config["features"]
+            own = {name: value for name, value in tensors.items() if name != _SIMILAR}
+            critic = CRITICS[settings.pop("kind")].from_saved(settings, own)
+            encoder, plain = _read_encoder(config["encoder"], tensors), config["features"]
             features = (
                 encoder.features() if plain is None else Features(np.array(plain["groups"]), tuple(plain["names"]))
             )
@@ -239,15 +259,19 @@ class Density:
 
     def _present(self, rows: Any) -> TermConditionals:
         """Conditionals of the present terms of sparse rows, without ever making them dense."""
+        where = rows.indptr.astype(np.intp), rows.indices.astype(np.intp)
+        if not isinstance(self.critic, Bag | Paper):
+            return TermConditionals(*where, np.zeros((rows.nnz, len(self.classes.labels))))
         log_prior = torch.from_numpy(np.log(self.classes.prior)).float()
+        nothing = sparse.csr_array((1, rows.shape[1]), dtype=np.float32)
         with torch.no_grad():
-            running = normalise(self.critic.present_scores(rows), log_prior).clamp(-self.trim, self.trim)  # type: ignore[attr-defined]
-        # The first entry of every row follows an empty prefix, whose density is 0.
-        before = torch.roll(running, 1, dims=0)
-        before[torch.from_numpy(rows.indptr[:-1][np.diff(rows.indptr) > 0].astype(np.int64))] = 0.0
-        return TermConditionals(
-            rows.indptr.astype(np.intp), rows.indices.astype(np.intp), (running - before).double().numpy()
-        )
+            scores = torch.cat([self.critic.scores(nothing), self.critic.present_scores(rows)])
+            scores = normalise(scores, log_prior) if getattr(self.critic, "normalised", True) else scores
+        running = scores.clamp(-self.trim, self.trim)
+        # The first entry of every row follows an empty prefix, whose density is 0, or what the paper's recipe says.
+        before = running[:-1].clone()
+        before[torch.from_numpy(rows.indptr[:-1][np.diff(rows.indptr) > 0].astype(np.int64))] = running[0]
+        return TermConditionals(*where, (running[1:] - before).double().numpy())
 
     @torch.no_grad()
     def _by_chunks(self, rows: Any, score: Any, *, width: int) -> Floats:
@@ -273,14 +297,16 @@ def _plain(features: Features) -> dict[str, Any]:
     return {"groups": features.groups.tolist(), "names": list(features.names)}
 
 
-def _read_encoder(config: dict[str, Any]) -> Encoder | ImageEncoder:
+def _read_encoder(config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Encoder | ImageEncoder | TextEncoder:
+    if "vocabulary" in config:
+        return TextEncoder.from_config(config, tensors[_SIMILAR].numpy())
     return ImageEncoder(Grid(**config["grid"])) if "grid" in config else read_encoder(config)
 
 
 def shared_config(density: Any) -> dict[str, Any]:
     """What the bundle of every density holds, whatever its secret."""
     return {
-        "encoder": asdict(density.encoder),
+        "encoder": density.encoder.to_config() if isinstance(density.encoder, TextEncoder) else asdict(density.encoder),
         "trim": density.trim,
         "critic": {"kind": density.critic.kind, **density.critic.settings()},
         "report": asdict(density.report) if density.report else None,

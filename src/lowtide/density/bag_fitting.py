@@ -4,12 +4,13 @@ The start is what each term tells alone, shrunk by empirical Bayes: the law of t
 itself estimated, so that a vocabulary of mostly neutral terms pulls rare terms to 0 and leaves frequent ones alone. One
 number then scales it down for evidence that terms repeat. From there networks and terms are trained together; they are
 kept only as far as held-out rows clearly ask for it, and the whole critic only if it beats g = 0 on rows that judged
-nothing else.
+nothing else. Rows of one group (the texts of one writer) are held out together, or a writer's habits would pass for
+what is common to a class.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import minimize_scalar
+from scipy.stats import t as student
 from torch import Tensor
 
 from lowtide.density.artefact import FitReport
-from lowtide.density.bag_training import BATCH, Kept, Start, Trainer, Training
+from lowtide.density.bag_training import BATCH, Kept, Start, Trainer, Training, grouped_folds
 from lowtide.density.checkpoints import Checkpoints, fingerprint
 from lowtide.density.critics.bag import (
     WEIGHTINGS,
@@ -30,81 +32,115 @@ from lowtide.density.critics.bag import (
     log_odds,
 )
 from lowtide.density.critics.base import Critic, Null
-from lowtide.density.crossfit import stratified_folds
-from lowtide.density.estimates import mean_with_interval, nothing_found
+from lowtide.density.estimates import nothing_found
 from lowtide.density.objectives import normalise
 from lowtide.density.options import Options
 from lowtide.density.progress import progress_bar
 from lowtide.density.secrets import Classes
 from lowtide.errors import Floats, LowtideError
 from lowtide.features import Features
+from lowtide.interface import Estimate
 
 Ints = NDArray[np.intp]
 Sparse = Any  # scipy.sparse.csr_array, which carries no types
 
 _PARTS = 8  # an eighth of the rows says when to stop, another judges
-_MEMBERS = 4  # networks, each trained on its own order of the rows; their mean varies less
+_MEMBERS = 4  # networks, each trained on its own half of the groups; their mean varies less
+_MORE_MEMBERS = 8  # … of a large corpus
+_LARGE = 64 * BATCH  # rows
 _STEPS = 256
 _LOOKS = 8  # at the held-out rows
 _ERRORS = 2.0
+_LEAST_GROUPS = 4
+_UP_TO = 1.5  # times the scores, when it is asked how far to believe them
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What the held-out rows ask for: a start, steps of training (0: terms alone), and figures for the report."""
+    """What the held-out rows ask for: a start, steps of training (0: terms alone), how far to believe, and figures.
+
+    `held_out` (n,) are the densities of rows that judge, each at its own class, and `groups` (n,) their groups.
+    """
 
     start: Start
     steps: int
+    belief: float
     held_out: Floats
+    groups: Ints
     training: float
     converged: bool
     candidates: dict[str, float]
 
 
-def fit_bag(rows: Sparse, s: Ints, classes: Classes, features: Features, options: Options) -> tuple[Critic, FitReport]:
-    """Fit a bag-of-terms critic to sparse rows (n, columns) and classes s (n,), or keep the null model."""
-    data = _read(rows, s, classes, features, options)
+def fit_bag(
+    rows: Sparse, s: Ints, classes: Classes, features: Features, options: Options, *, groups: Ints | None = None
+) -> tuple[Critic, FitReport]:
+    """Fit a bag-of-terms critic, or keep the null model.
+
+    Args:
+        rows: (n, columns) sparse.
+        s: (n,) classes.
+        classes: what the classes are.
+        features: what one feature is.
+        options: how to fit.
+        groups: (n,) codes; rows of one group are held out together.
+    """
+    data = _read(rows, s, classes, features, options, groups)
     mark = fingerprint(
         data.rows.data,
         data.rows.indices,
         data.rows.indptr,
         s,
+        data.groups,
         features.groups,
         options.objective,
         data.steps,
+        data.members,
         options.seed,
     )
     checkpoints = Checkpoints(options.checkpoint, mark)
     choice = _choose(data, checkpoints, options.progress)
-    error = choice.held_out.std() / np.sqrt(len(choice.held_out))
-    if choice.held_out.mean() <= _ERRORS * error:
+    held_out = _grouped_mean(choice.held_out, choice.groups)
+    if held_out.value <= _ERRORS * _error(choice.held_out, choice.groups):
         checkpoints.clear()
-        report = FitReport("null", True, nothing_found(choice.held_out), 0.0, choice.candidates)
+        none = nothing_found(choice.held_out)
+        none = replace(none, high=max(none.high, held_out.high))
+        report = FitReport("null", True, none, 0.0, choice.candidates)
         return Null(len(classes.labels), len(features)), report
     weights = _refit(data, choice, checkpoints, options.progress)
     checkpoints.clear()
     what = "terms and networks" if choice.steps else "terms alone"
     name = f"bag: {what}, {choice.start.weighting} weights"
-    report = FitReport(name, choice.converged, mean_with_interval(choice.held_out), choice.training, choice.candidates)
+    report = FitReport(name, choice.converged, held_out, choice.training, choice.candidates)
     return Bag(torch.tensor(features.groups), choice.start.weighting, weights), report
 
 
-def _read(rows: Sparse, s: Ints, classes: Classes, features: Features, options: Options) -> Training:
+def _read(
+    rows: Sparse, s: Ints, classes: Classes, features: Features, options: Options, groups: Ints | None
+) -> Training:
     if not sparse.issparse(rows):
         raise LowtideError("the bag critic is fitted on sparse rows; give a scipy CSR array, or use critic='masked'")
     if rows.shape != (len(s), len(features.groups)):
         raise LowtideError(f"rows must have shape ({len(s)}, {len(features.groups)}), got {rows.shape}")
+    if groups is not None and len(np.unique(groups)) < _LEAST_GROUPS:
+        raise LowtideError(
+            f"there are {len(np.unique(groups))} groups; a held-out estimate needs at least {_LEAST_GROUPS}: "
+            "give finer groups, or none"
+        )
     # A large corpus is walked through once: on a second pass the networks learn its writers by heart. Small ones, with
     # their small batches, take a few passes.
-    least = _STEPS if rows.shape[0] >= 64 * BATCH else 2 * _STEPS
+    least = _STEPS if rows.shape[0] >= _LARGE else 2 * _STEPS
     steps = max(least, rows.shape[0] // BATCH) if options.steps is None else options.steps
-    return Training(rows.tocsr(), s, np.log(classes.prior), steps, options.objective, options.seed)
+    codes = np.arange(len(s)) if groups is None else np.asarray(groups, dtype=np.intp)
+    members = _MORE_MEMBERS if rows.shape[0] >= _LARGE else _MEMBERS
+    log_prior = np.log(classes.prior)
+    return Training(rows.tocsr(), s, codes, log_prior, steps, options.objective, options.seed, members)
 
 
 def _choose(data: Training, checkpoints: Checkpoints, show: bool | None) -> Choice:
-    """Train on three quarters of the rows; one eighth says how far, the last eighth judges."""
+    """Train on three quarters of the groups; one eighth says how far, the last eighth judges."""
     rng = np.random.default_rng(data.seed)
-    fold = stratified_folds(data.s, int(np.clip(len(data.s) // 2, 3, _PARTS)), rng)
+    fold = grouped_folds(data.s, data.groups, int(np.clip(len(np.unique(data.groups)) // 2, 3, _PARTS)), rng)
     judge, stop, inside = (np.flatnonzero(part) for part in (fold == 0, fold == 1, fold > 1))
     train = data.take(inside)
     # The training figure needs no more rows than the held-out one.
@@ -113,12 +149,16 @@ def _choose(data: Training, checkpoints: Checkpoints, show: bool | None) -> Choi
     every = max(1, data.steps // _LOOKS)
     scores = _watch(train, watched, start, odds, every, checkpoints, show)
     curve = np.stack([gains[start.weighting], *(_own(one, watched) for one in scores)])
-    at = _earliest(curve[:, : len(stop)])
+    at = _earliest(curve[:, : len(stop)], watched.groups[: len(stop)])
+    # Members overstate together what their mean may be trusted with; terms alone have their factor already.
+    belief = _belief(scores[at - 1], watched, len(stop)) if at else 1.0
+    chosen = _own(belief * scores[at - 1], watched) if at else curve[0]
     judged, trained = slice(len(stop), len(stop) + len(judge)), slice(len(stop) + len(judge), None)
     candidates = {f"terms alone, {name}": float(values[judged].mean()) for name, values in gains.items()}
-    candidates["terms and networks"] = float(curve[at or -1, judged].mean())
-    training, converged = float(curve[at, trained].mean()), at < len(curve) - 1
-    return Choice(start, at * every, curve[at, judged], training, converged, {"null": 0.0, **candidates})
+    candidates["terms and networks"] = float((chosen if at else curve[-1])[judged].mean())
+    training, converged = float(chosen[trained].mean()), at < len(curve) - 1
+    figures = chosen[judged], watched.groups[judged], training, converged, {"null": 0.0, **candidates}
+    return Choice(start, at * every, belief, *figures)
 
 
 def _watch(
@@ -131,7 +171,7 @@ def _watch(
     show: bool | None,
 ) -> Tensor:
     """Scores (looks, n, |S|) of the watched rows along the training of all members."""
-    with progress_bar("choosing on held-out rows", train.steps * _MEMBERS, show) as tick:
+    with progress_bar("choosing on held-out rows", train.steps * train.members, show) as tick:
 
         def look(trainer: Trainer, kept: Kept) -> None:
             if trainer.done % every == 0:
@@ -140,7 +180,7 @@ def _watch(
 
         members = [
             Trainer(train, start, odds, member).run(train.steps, "choose", checkpoints, look)
-            for member in range(_MEMBERS)
+            for member in range(train.members)
         ]
     return torch.stack([torch.stack([kept[name] for name in sorted(kept)]) for kept in members]).mean(dim=0)
 
@@ -149,36 +189,56 @@ def _best_start(train: Training, watched: Training, stop: int) -> tuple[Start, F
     """The weighting and factor that serve the first `stop` watched rows best; its log-odds; the gains of all."""
     found: dict[Weighting, tuple[Start, Floats, Floats]] = {}
     for weighting in WEIGHTINGS:
-        odds = log_odds(train.rows, train.s, len(train.log_prior), weighting)
+        odds = log_odds(train.rows, train.s, len(train.log_prior), weighting, groups=train.groups)
         scores = _alone(odds, weighting).scores(watched.rows).double()
-
-        def loss(factor: float, scores: Tensor = scores) -> float:
-            return -float(_own(factor * scores, watched)[:stop].mean())
-
-        factor = float(minimize_scalar(loss, bounds=(0.0, 1.5), method="bounded", options={"xatol": 1e-3}).x)
+        factor = _belief(scores, watched, stop)
         found[weighting] = Start(weighting, factor), odds, _own(factor * scores, watched)
     start, odds, _ = max(found.values(), key=lambda one: float(one[2][:stop].mean()))
     return start, odds, {weighting: gains for weighting, (_, _, gains) in found.items()}
 
 
-def _earliest(gains: Floats) -> int:
+def _belief(scores: Tensor, watched: Training, stop: int) -> float:
+    """The factor for scores (n, |S|) that serves the first `stop` watched rows best."""
+
+    def loss(factor: float) -> float:
+        return -float(_own(factor * scores[:stop], watched.take(np.arange(stop))).mean())
+
+    return float(minimize_scalar(loss, bounds=(0.0, _UP_TO), method="bounded", options={"xatol": 1e-3}).x)
+
+
+def _earliest(gains: Floats, groups: Ints) -> int:
     """The first look (looks, rows) that is no clearer than one standard error behind the best."""
     behind = gains[gains.mean(axis=1).argmax()] - gains
-    return int(np.argmax(behind.mean(axis=1) <= behind.std(axis=1) / np.sqrt(gains.shape[1])))
+    return int(np.argmax([one.mean() <= _error(one, groups) for one in behind]))
+
+
+def _error(values: Floats, groups: Ints) -> float:
+    """The standard error of the mean of values (n,) that are alike within groups (n,)."""
+    _, codes = np.unique(groups, return_inverse=True)
+    apart = np.bincount(codes, values - values.mean())
+    return float(np.sqrt(np.square(apart).sum() * len(apart) / max(1, len(apart) - 1)) / len(values))
+
+
+def _grouped_mean(values: Floats, groups: Ints, level: float = 0.95) -> Estimate:
+    """The mean of values (n,), with a Student interval over groups (n,)."""
+    mean, number = float(values.mean()), len(np.unique(groups))
+    half = float(student.ppf(0.5 + level / 2, max(1, number - 1))) * _error(values, groups)
+    return Estimate(mean, mean - half, mean + half, len(values))
 
 
 def _refit(data: Training, choice: Choice, checkpoints: Checkpoints, show: bool | None) -> dict[str, Tensor]:
     """The chosen critic's weights from all rows."""
-    odds = log_odds(data.rows, data.s, len(data.log_prior), choice.start.weighting)
+    odds = log_odds(data.rows, data.s, len(data.log_prior), choice.start.weighting, groups=data.groups)
     if choice.steps == 0:
         return _alone(odds * choice.start.factor, choice.start.weighting).weights
     members = []
-    with progress_bar("fitting on all rows", choice.steps * _MEMBERS, show) as tick:
-        for member in range(_MEMBERS):
+    with progress_bar("fitting on all rows", choice.steps * data.members, show) as tick:
+        for member in range(data.members):
             trainer = Trainer(data, choice.start, odds, member)
             trainer.run(choice.steps, "refit", checkpoints, lambda one, _: tick(one.member * choice.steps + one.done))
             members.append(trainer.critic().weights)
-    return average(members)
+    weights = average(members)
+    return {name: choice.belief * value if name in ("u", "U") else value for name, value in weights.items()}
 
 
 def _alone(odds: Floats, weighting: Weighting) -> Bag:

@@ -30,7 +30,8 @@ BATCH = 512
 _RATE, _TERM_RATE = 1e-2, 4e-3  # Adam's first step size, for the networks and for the terms
 _SAFE = 16  # steps between two states set aside for a checkpoint
 _PARTIAL = 0.5  # share of the training rows seen in part: half of them prefixes, half subsets
-_HEADROOM = 0.6  # training starts below the scale of the terms alone, since the networks will share their evidence
+_SEVERAL = 16  # groups from which on each network is trained on half of them
+_HEADROOM = 0.3  # training starts below the scale of the terms alone, since the networks will share their evidence
 
 
 @dataclass(frozen=True)
@@ -43,18 +44,35 @@ class Start:
 
 @dataclass(frozen=True)
 class Training:
-    """What is trained on, and how: sparse rows (n, columns), classes s (n,)."""
+    """What is trained on, and how: sparse rows (n, columns), classes s (n,), groups (n,) of rows to keep together.
+
+    `members` networks are trained for `steps` each.
+    """
 
     rows: Sparse
     s: Ints
+    groups: Ints
     log_prior: Floats
     steps: int
     objective: str
     seed: int
+    members: int
 
     def take(self, index: Ints) -> Training:
         """These rows only."""
-        return replace(self, rows=self.rows[index], s=self.s[index])
+        return replace(self, rows=self.rows[index], s=self.s[index], groups=self.groups[index])
+
+
+def grouped_folds(s: Ints, groups: Ints, folds: int, rng: np.random.Generator) -> Ints:
+    """Give every row a fold, that of its group, with classes (as most rows of a group have them) and sizes spread."""
+    _, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    classes = int(s.max()) + 1
+    most = np.bincount(codes * classes + s, minlength=len(sizes) * classes).reshape(-1, classes).argmax(axis=1)
+    order = rng.permutation(len(sizes))
+    order = order[np.lexsort((-sizes[order], most[order]))]
+    fold = np.empty(len(sizes), dtype=np.intp)
+    fold[order] = np.arange(len(sizes)) % folds
+    return fold[codes]
 
 
 Kept = dict[str, Tensor]
@@ -64,6 +82,9 @@ Look = Callable[["Trainer", Kept], None]
 
 class Trainer:
     """Terms and a network, trained together by Adam with a step size that falls to 0.
+
+    Of many groups each member is trained on one half, the next member on the other: what one half of the writers have
+    in common by chance the others do not confirm, so the mean of the members knows less of it by heart.
 
     Every random draw depends on the seed and the number of the step alone, so that a run resumes from its weights.
     """
@@ -83,6 +104,7 @@ class Trainer:
             {"params": [self.weights[name]], "lr": rate} for name, rate in zip(self.learned, self.rates, strict=True)
         ]
         self.optimiser = torch.optim.AdamW(groups, betas=(0.9, 0.99), weight_decay=0.0, foreach=True)
+        self.mine = self._half()
         self.objective = get_objective(data.objective)
         self.log_prior = torch.from_numpy(data.log_prior).float()
 
@@ -106,12 +128,20 @@ class Trainer:
         self.optimiser.step()
         self.done += 1
 
+    def _half(self) -> Ints:
+        """The rows of this member."""
+        data, (pair, side) = self.data, divmod(self.member, 2)
+        if len(np.unique(data.groups)) < _SEVERAL:
+            return np.arange(len(data.s))
+        rng = np.random.default_rng([data.seed, pair, 3])
+        return np.flatnonzero(grouped_folds(data.s, data.groups, 2, rng) == side)
+
     def _batch(self) -> Ints:
-        n = len(self.data.s)
+        n = len(self.mine)
         size = int(np.clip(n // 64, min(n, 32), BATCH))
         epoch, place = divmod(self.done, n // size)
         order = self._rng(0, epoch).permutation(n)
-        return order[place * size : (place + 1) * size]
+        return self.mine[order[place * size : (place + 1) * size]]
 
     def _rng(self, use: int, number: int) -> np.random.Generator:
         return np.random.default_rng([self.data.seed, self.member, use, number])

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from lowtide.density.artefact import Density, FitReport
-from lowtide.density.bag_fitting import fit_bag
 from lowtide.density.critics import Critic, Null, Paper
 from lowtide.density.critics.paper import PaperPairs, train
 from lowtide.density.estimates import mean_with_interval
@@ -23,26 +22,37 @@ from lowtide.density.pair_artefact import PairDensity
 from lowtide.density.secrets import Classes, is_vector, read_classes, read_vector
 from lowtide.density.streaming import Blocks, fit_stream
 from lowtide.density.structured import fit_structured
+from lowtide.density.text_fitting import fit_terms, fit_texts, read_groups
 from lowtide.density.threads import one_thread
 from lowtide.errors import LowtideError
-from lowtide.features import Features
+from lowtide.features import Features, TermOptions
 from lowtide.features.frames import Encoder, Rows, read_table
 from lowtide.features.images import are_images
+from lowtide.features.texts import are_texts
 
 # Beyond this many rows one held-out sample is as good as five folds, and much cheaper.
 _MANY_ROWS = 20_000
 _PAPER_EPOCHS = 3000
 
 
-def fit_density(x: Any, s: ArrayLike | None, options: Options) -> Density | PairDensity:
+def fit_density(
+    x: Any, s: ArrayLike | None, options: Options, *, groups: ArrayLike | None = None
+) -> Density | PairDensity:
     """Fit what the data asks for; see `TIDE.fit`."""
-    if s is not None and (are_images(x) or is_side(options.features)):
+    texts = are_texts(x) or isinstance(options.features, TermOptions)
+    if groups is not None and not (texts or sparse.issparse(x)):
+        raise LowtideError(
+            "groups are kept apart for texts and sparse rows only; leave groups out for other kinds of X"
+        )
+    if s is not None and not texts and (are_images(x) or is_side(options.features)):
         return fit_images(x, s, options)
     with one_thread():
-        return _fit_batches(x, options) if s is None else _fit_rows(x, s, options)
+        if s is None:
+            return _fit_batches(x, options)
+        return fit_texts(x, s, options, groups=groups) if texts else _fit_rows(x, s, options, groups)
 
 
-def _fit_rows(x: Any, s: ArrayLike, options: Options) -> Density | PairDensity:
+def _fit_rows(x: Any, s: ArrayLike, options: Options, groups: ArrayLike | None) -> Density | PairDensity:
     rows, encoder = read_table(x)
     if np.asarray(s).shape[:1] != (rows.shape[0],):
         raise LowtideError(f"X has {rows.shape[0]} rows and s has shape {np.asarray(s).shape}; they must match")
@@ -52,7 +62,8 @@ def _fit_rows(x: Any, s: ArrayLike, options: Options) -> Density | PairDensity:
         return _fit_pairs(rows, s, encoder, options)
     classes, codes = read_classes(s)
     features = read_features(options.features, encoder)
-    critic, report = _fit_classes(rows, codes, classes, features, options)
+    sides = read_groups(groups, rows.shape[0])
+    critic, report = _fit_classes(rows, codes, classes, features, options, sides)
     return Density(classes, features, critic, options.trim, encoder, report)
 
 
@@ -76,7 +87,7 @@ def read_features(features: Any, encoder: Encoder) -> Features:
 
 
 def _fit_classes(
-    rows: Rows, s: Any, classes: Classes, features: Features, options: Options
+    rows: Rows, s: Any, classes: Classes, features: Features, options: Options, groups: Any
 ) -> tuple[Critic, FitReport]:
     """A finite secret: choose the fitter by the critic asked for and the shape of the data."""
     if options.critic == "structured":
@@ -85,7 +96,7 @@ def _fit_classes(
         report = FitReport("null", True, mean_with_interval(np.zeros(rows.shape[0])), 0.0, {"null": 0.0})
         return Null(len(classes.labels), len(features)), report
     if sparse.issparse(rows):
-        return _fit_sparse(rows, s, classes, features, options)
+        return fit_terms(rows, s, classes, features, options, groups=groups)
     if options.critic == "bag":
         raise LowtideError("critic='bag' needs sparse rows (scipy CSR); for dense ones use 'auto' or 'masked'")
     if options.recipe == "paper":
@@ -96,17 +107,10 @@ def _fit_classes(
     return fit_masked(np.ascontiguousarray(rows), s, classes, features, options)
 
 
-def _fit_sparse(rows: Rows, s: Any, classes: Classes, features: Features, options: Options) -> tuple[Critic, FitReport]:
-    if options.critic == "masked":
-        raise LowtideError("critic='masked' needs dense rows; for sparse ones use 'auto' or 'bag'")
-    if options.recipe == "paper":
-        raise LowtideError("recipe='paper' needs dense rows; give X.toarray() if it fits in memory")
-    return fit_bag(rows, s, classes, features, options)
-
-
 def _fit_batches(batches: Any, options: Options) -> Density:
     """A stream of `(X, s)` batches."""
-    if not isinstance(batches, Iterable) or hasattr(batches, "shape") or hasattr(batches, "columns"):
+    whole = hasattr(batches, "shape") or hasattr(batches, "columns") or are_texts(batches)
+    if not isinstance(batches, Iterable) or whole:
         raise LowtideError("TIDE requires y to be passed, but the target y is None: give s, or an iterable of (X, s)")
     critic, report, classes, survey = fit_stream(batches, options)
     encoder = survey.encoder or Encoder((), ())

@@ -1,17 +1,17 @@
 """Fitting the density of a finite secret from images.
 
-The images are split into three folds. For each, a causal and an any-mask network are trained on the other two and
-judged on it, under whole and partial observation; how far their scores are to be believed is fitted on the folds that
-are not judged. The first fold also says whether images may be mirrored, moved and lit anew in training, which helps
-with photographs and misleads where every pixel has its place; it has no part in the held-out figure. The answer
-averages the networks of all folds, if their held-out gain over g = 0 is clear, so nothing is trained twice; the
-held-out figure is that of single networks and, if anything, too low for their average.
+The images are split into three folds. The first says, after half of the training, whether images may be mirrored, moved
+and lit anew, which helps with photographs and misleads where every pixel has its place. For each of the other two,
+causal and any-mask networks are trained on the rest and judged on it, under whole and partial observation: that is the
+held-out figure, and says how far scores are to be believed. If the gain over g = 0 is clear, one more causal network is
+trained on all images and answers, as it has learnt from half as many again; the held-out figure is, if anything, too
+low for it. Any-mask answers are the average of the networks that were judged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,7 @@ _STEPS = (300, 4000)  # at least, and at most: beyond some 100,000 images not al
 _JUDGED = 5  # questions about each held-out image, the first about the whole
 _WHOLE = 0.6  # the weight of the first
 _AT_ONCE = 64  # images judged at once
+_ALL = 1000  # in place of the number of a fold, for the seed of the network that sees all
 _ENOUGH = 1000  # training images that the training figure is taken from
 
 
@@ -99,7 +100,7 @@ class _Judged:
         nets: the networks.
         belief: what to multiply their scores by.
         gain: (q,) the held-out density of each question, believed as far as the other folds say.
-        questions: what was asked; the first n questions are about whole images.
+        questions: what was asked about n images; the first n questions are about the whole.
         judge: (n,) which images judge: those of the first fold have made a choice.
     """
 
@@ -126,22 +127,30 @@ def _cross_fit(album: Album, options: Options) -> tuple[Critic, FitReport]:
     mark = fingerprint(album.s, album.pictures.read(np.arange(4)), album.grid, schedule, fold, options.seed)
     checkpoints = Checkpoints(options.checkpoint, mark)
     seed = int(np.random.SeedSequence([options.seed, 0x1A6E]).generate_state(1)[0])
-    with progress_bar("fitting to images", (2 * int(fold.max()) + 3) * schedule.steps, options.progress) as tick:
+    every = range(int(fold.max()) + 1)
+    later = every[1:] if len(every) > 2 else every  # belief in one fold is fitted on another
+    final = replace(schedule, steps=schedule.steps * len(every) // (len(every) - 1))
+    total = (1 + 2 * len(later)) * schedule.steps + final.steps
+    with progress_bar("fitting to images", total, options.progress) as tick:
         work = _Work(album, schedule, fold, checkpoints, tick, seed)
         work.choose_variation()
-        causal = work.judged("causal", train_causal, _ask_prefixes)
-        masked = work.judged("masked", train_masked, _ask_masks)
+        causal = work.judged("causal", later, train_causal, _ask_prefixes)
+        found = causal.whole.astype(np.float64)
+        if not causal.is_clear():
+            checkpoints.clear()
+            report = FitReport("null", True, nothing_found(found), 0.0, {"null": 0.0, "causal": float(found.mean())})
+            return Null(len(album.prior), len(album.grid)), report
+        whole = work.network("causal", None, train_causal, replace(final, varied=work.schedule.varied))
+        masked = work.judged("masked", later, train_masked, _ask_masks)
     checkpoints.clear()
-    candidates = {"null": 0.0, "causal": float(causal.whole.mean()), "any-mask": float(masked.whole.mean())}
-    found = causal.whole.astype(np.float64)
-    if not causal.is_clear():
-        report = FitReport("null", True, nothing_found(found), 0.0, candidates)
-        return Null(len(album.prior), len(album.grid)), report
-    nets = [net for net in causal.nets if isinstance(net, CausalNet)]
+    candidates = {"null": 0.0, "causal": float(found.mean()), "any-mask": float(masked.whole.mean())}
+    nets = [whole] if isinstance(whole, CausalNet) else []
     critic = Images(album.grid, len(album.prior), nets, masked.nets, (causal.belief, masked.belief))
     how = "augmented" if work.schedule.varied else "as they are"
-    kinds = (("causal", causal.belief), ("any-mask", masked.belief))
-    chosen = f"images {how}: " + ", ".join(f"{len(nets)} {kind} networks × {belief:.2f}" for kind, belief in kinds)
+    chosen = (
+        f"images {how}: causal network × {causal.belief:.2f}, "
+        f"{len(masked.nets)} any-mask networks × {masked.belief:.2f}"
+    )
     # Training ends when the step size has fallen to 0; it has settled if it was given the time it asks for.
     settled = schedule.steps >= schedule_for(len(album.s), replace(options, steps=None)).steps
     training = _training_gain(critic, album)
@@ -165,27 +174,27 @@ class _Work:
     tick: Callable[[int], None]
     seed: int
     done: int = 0
-    nets: dict[str, nn.Module] = field(default_factory=dict)
 
     def choose_variation(self) -> None:
         """Whether to augment: what serves the first fold better, over all questions."""
         rows, losses_of = np.flatnonzero(self.fold == 0), {}
         for varied in (True, False):
-            schedule = replace(self.schedule, varied=varied)
-            net = self._network("causal", 0, train_causal, schedule)
+            schedule = replace(self.schedule, steps=-(-self.schedule.steps // 2), varied=varied)
+            net = self.network("choice", 0, train_causal, schedule)
             scores = self._answers(net, 0, _ask_prefixes).reshape(_JUDGED * len(rows), -1)
             questions = self._questions(self.album.s[rows])
             losses_of[varied] = float((losses(scores, questions) * questions.weight).sum())
         self.schedule = replace(self.schedule, varied=losses_of[True] <= losses_of[False])
 
-    def judged(self, kind: str, train: Any, ask: _Ask) -> _Judged:
-        """The networks of a kind, with their held-out answers."""
-        nets: list[nn.Module] = []
-        scores = np.zeros((_JUDGED, len(self.album.s), len(self.album.prior)), dtype=np.float32)
-        for k in range(int(self.fold.max()) + 1):
-            nets.append(self._network(kind, k, train, self.schedule))
-            scores[:, self.fold == k] = self._answers(nets[k], k, ask)
-        return self._believed(nets, scores.reshape(-1, len(self.album.prior)))
+    def judged(self, kind: str, folds: range, train: Any, ask: _Ask) -> _Judged:
+        """The networks of a kind for some folds, with their answers about the images of these."""
+        rows = np.flatnonzero(np.isin(self.fold, folds))
+        fold, nets = self.fold[rows], list[nn.Module]()
+        scores = np.zeros((_JUDGED, len(rows), len(self.album.prior)), dtype=np.float32)
+        for k in folds:
+            nets.append(self.network(kind, k, train, self.schedule))
+            scores[:, fold == k] = self._answers(nets[-1], k, ask)
+        return self._believed(nets, scores.reshape(-1, len(self.album.prior)), rows)
 
     def _answers(self, net: nn.Module, k: int, ask: _Ask) -> Floats32:
         """Scores (questions, rows, |S|) of the images of fold k."""
@@ -205,29 +214,28 @@ class _Work:
         row = np.tile(np.arange(n), _JUDGED)
         return Questions(none, none.astype(bool), np.tile(s, _JUDGED), weight, row, self.album.log_prior)
 
-    def _believed(self, nets: list[nn.Module], scores: Floats32) -> _Judged:
-        questions = self._questions(self.album.s)
-        honest = honest_mixture(scores[None], questions, self.fold[questions.row])
+    def _believed(self, nets: list[nn.Module], scores: Floats32, rows: Ints) -> _Judged:
+        questions, fold = self._questions(self.album.s[rows]), self.fold[rows]
+        # Folds are counted from 0 by those who leave one out after the other.
+        honest = honest_mixture(scores[None], questions, (fold - fold.min())[questions.row])
         belief = float(mixture_weights(scores[None], questions)[0])
-        return _Judged(nets, belief, -losses(honest, questions), questions, self.fold != 0)
+        return _Judged(nets, belief, -losses(honest, questions), questions, fold != 0)
 
-    def _network(self, kind: str, k: int, train: Any, schedule: Schedule) -> nn.Module:
-        """The network of a kind for fold k: in memory, from the checkpoint of an interrupted fit, or trained."""
-        stage = f"{kind}-{k}-{'varied' if schedule.varied else 'plain'}"
-        if stage in self.nets:
-            return self.nets[stage]
+    def network(self, kind: str, k: int | None, train: Any, schedule: Schedule) -> nn.Module:
+        """The network of a kind that has not seen fold k: from the checkpoint of an interrupted fit, or trained."""
+        stage = f"{kind}-{'all' if k is None else k}-{'varied' if schedule.varied else 'plain'}"
         saved = self.checkpoints.load(stage)
         if saved is None:
-            rows = np.flatnonzero(self.fold != k)
-            net: nn.Module = train(self.album, rows, schedule, seed=self.seed + k, tick=self._step)
+            rows = np.arange(len(self.fold)) if k is None else np.flatnonzero(self.fold != k)
+            seed = self.seed + (_ALL if k is None else k)
+            net: nn.Module = train(self.album, rows, schedule, seed=seed, tick=self._step)
             self.checkpoints.save(stage, dict(net.state_dict()))
         else:
             classes, channels = len(self.album.prior), self.album.grid.channels
-            net = CausalNet(self.album.grid, classes) if kind == "causal" else small_cnn(channels + 1, classes)
+            net = small_cnn(channels + 1, classes) if kind == "masked" else CausalNet(self.album.grid, classes)
             net.load_state_dict(saved)
             self.done += schedule.steps
-        self.nets[stage] = net.eval()
-        return self.nets[stage]
+        return net.eval()
 
     def _step(self) -> None:
         self.done += 1

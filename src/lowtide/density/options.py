@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowtide.density.secrets import SecretKind
-from lowtide.features import Features
+from lowtide.features import Features, TermOptions
 
 
 @dataclass(frozen=True)
 class Options:
     """The options of `TIDE`; see there what each means. `nets` networks of each kept kind are fitted and averaged."""
 
-    features: Features | Sequence[int] | int | None = None
+    features: Features | TermOptions | Sequence[int] | int | None = None
     trim: float = 3.0
     objective: str = "dv"
     critic: str = "auto"

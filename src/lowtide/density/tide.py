@@ -19,8 +19,8 @@ from lowtide.density.options import Options
 from lowtide.density.pair_artefact import PairDensity
 from lowtide.density.secrets import SecretKind
 from lowtide.errors import Floats, LowtideError, count, one_of, within
-from lowtide.features import Features
-from lowtide.features.images import ImageEncoder
+from lowtide.features import Features, TermOptions
+from lowtide.features.frames import Encoder
 from lowtide.interface import Estimate
 
 CriticName = Literal["auto", "null", "masked", "bag", "structured"]
@@ -35,7 +35,7 @@ class TIDE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Args:
         features: what one feature is: a `Features`, or one integer per column; by default every input column. Of images
-            the side of their patches in pixels.
+            the side of their patches in pixels; of texts what counts as a term, by default `TermOptions()`.
         trim: M > 0; answers are clipped to ±M.
         objective: the variational bound that neural critics maximise: `dv`, `nwj`, `chi2`, `js`, `hellinger` or
             `cross-entropy`.
@@ -55,12 +55,12 @@ class TIDE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         information_: held-out (cross-fitted) information of the training rows, an `Estimate`; `None` for the paper's
             recipe, which holds nothing out.
         converged_: whether training stopped by itself, and not at its last step.
-        n_features_in_: columns of X; of images, numbers in each.
+        n_features_in_: columns of X; of images, numbers in each; of texts, terms of the vocabulary.
     """
 
     def __init__(
         self,
-        features: Features | Sequence[int] | int | None = None,
+        features: Features | TermOptions | Sequence[int] | int | None = None,
         trim: float = 3.0,
         objective: str = "dv",
         critic: CriticName = "auto",
@@ -85,24 +85,29 @@ class TIDE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.progress = progress
         self.random_state = random_state
 
-    def fit(self, X: Any, y: ArrayLike | None = None) -> TIDE:  # noqa: N803 - scikit-learn's name
+    def fit(
+        self,
+        X: Any,  # noqa: N803 - scikit-learn's name
+        y: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> TIDE:
         """Fit the density.
 
         Args:
             X: rows: an array, a data frame, a scipy sparse matrix, a tensor, a float32 memory map; or, without `y`, an
                 iterable of batches `(X, y)` that can be walked through several times. Images: bytes (n, height, width)
-                or (n, height, width, channels), or `Pictures`, which are read in batches.
+                or (n, height, width, channels), or `Pictures`, which are read in batches. Texts: a list or a column.
             y: the secret of every row: labels (n,), or numbers (n, d).
+            groups: (n,) what must stay on one side whenever rows are held out: who wrote a text, for example. Of texts
+                and sparse rows only.
         """
-        self.artefact_ = fit_density(X, y, self._options())
+        self.artefact_ = fit_density(X, y, self._options(), groups=groups)
         report = self.artefact_.report
         if report is None:
             raise LowtideError("the fit has left no report")  # cannot happen: every fitter writes one
         self.information_, self.converged_ = report.held_out, report.converged
         encoder = self.artefact_.encoder
-        self.n_features_in_ = (
-            len(encoder.features().groups) if isinstance(encoder, ImageEncoder) else len(encoder.categories)
-        )
+        self.n_features_in_ = len(encoder.categories if isinstance(encoder, Encoder) else encoder.features().groups)
         if encoder.names:
             self.feature_names_in_ = np.array(encoder.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
@@ -166,7 +171,7 @@ class TIDE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self._finite("prefixes").prefixes(X)
 
     def conditionals(self, X: Any) -> Floats | TermConditionals:  # noqa: N803
-        """`i(s; x_j | x^{j−1})`, (n, m, |S|); of the present terms only when X is sparse."""
+        """`i(s; x_j | x^{j−1})`, (n, m, |S|); of the present terms only when X is texts or sparse."""
         return self._finite("conditionals").conditionals(X)
 
     def shapley(self, X: Any, *, orders: int = 32) -> Attribution:  # noqa: N803

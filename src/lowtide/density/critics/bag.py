@@ -11,13 +11,14 @@ hidden), not about the knowledge that a word is absent.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import log_expit
+from scipy.special import log_expit, ndtri
 from torch import Tensor
 from torch.nn import functional
 
@@ -48,39 +49,91 @@ def term_weights(values: NDArray[np.floating], weighting: Weighting) -> NDArray[
     return np.sign(values).astype(np.float32)
 
 
-def log_odds(rows: Sparse, s: NDArray[np.intp], classes: int, weighting: Weighting) -> Floats:
+def witnesses(rows: Sparse, groups: NDArray[np.intp]) -> Floats:
+    """(columns,) how many independent rows each column is seen in, by Kish's rule, when rows of one group agree.
+
+    n rows, m_a of them of group a, are worth `(Σ m_a)² / Σ m_a²`.
+    """
+    seen = rows.data != 0
+    owner = np.repeat(groups, np.diff(rows.indptr))[seen]
+    width = int(groups.max()) + 1 if len(groups) else 1
+    cells, times = np.unique(rows.indices[seen].astype(np.int64) * width + owner, return_counts=True)
+    total = np.bincount(cells // width, times, rows.shape[1])
+    squares = np.bincount(cells // width, np.square(times), rows.shape[1])
+    return np.asarray(total**2 / np.maximum(squares, 1), dtype=np.float64)
+
+
+def log_odds(
+    rows: Sparse, s: NDArray[np.intp], classes: int, weighting: Weighting, *, groups: NDArray[np.intp] | None = None
+) -> Floats:
     """Shrunken `log p(s | term) / p(s)`, (columns, |S|), by empirical Bayes.
 
-    For each class the occurrences of a term in it are binomial, with log-odds against the class's share of all
-    occurrences that are drawn from an unknown law on a grid. Expectation maximisation finds the law; the answer is the
-    posterior mean.
+    Rows of one group, such as the texts of one writer, are not independent: a term counts as many occurrences as it
+    has witnesses. For each class the occurrences of a term in it are binomial, with log-odds against the class's share
+    of all occurrences that are drawn from an unknown law on a grid. Expectation maximisation finds the law; the answer
+    is the posterior mean.
     """
     values = np.abs(rows.data) if weighting == "counts" else (rows.data != 0).astype(np.float64)
     cells = rows.indices.astype(np.int64) * classes + np.repeat(s, np.diff(rows.indptr))
     inside = np.asarray(np.bincount(cells, values, rows.shape[1] * classes), dtype=np.float64).reshape(-1, classes)
     if not inside.any():
         return np.zeros_like(inside)
+    if groups is not None:
+        seen = np.bincount(rows.indices[rows.data != 0], minlength=rows.shape[1])
+        inside *= (witnesses(rows, groups) / np.maximum(seen, 1))[:, None]
     share = np.clip(inside.sum(axis=0) / inside.sum(), 1e-6, 1 - 1e-6)
     return np.stack([_posterior_mean(inside[:, k], inside.sum(axis=1), share[k]) for k in range(classes)], axis=1)
 
 
+def log_odds_quantiles(inside: Floats, total: Floats, share: float, levels: Floats) -> tuple[Floats, Floats]:
+    """What is known of the log-odds of each term against `share`, by the same empirical Bayes.
+
+    Args:
+        inside: (columns,) occurrences in the class.
+        total: (columns,) all occurrences.
+        share: of the class.
+        levels: (q,) of the quantiles.
+
+    Returns:
+        (columns,) posterior means, and (columns, q) quantiles. Where there is plenty of data they are those of the
+        normal approximation, which the grid is too coarse for.
+    """
+    posterior, back = _posterior(inside, total, share)
+    steps = np.diff(_GRID, append=2 * _GRID[-1] - _GRID[-2])
+    # The law of a grid point is spread over its cell, so that quantiles do not jump.
+    reached = np.cumsum(posterior, axis=1) - 0.5 * posterior
+    ends = np.stack([np.interp(levels, row, _GRID) for row in reached])
+    mean = posterior @ _GRID
+    p = (inside + 0.5) / (total + 1.0)
+    error = 1.0 / np.sqrt((total + 1.0) * p * (1.0 - p))
+    plenty = error < 2.0 * steps[0]
+    centre = np.where(plenty, np.log(p / (1 - p)) - np.log(share / (1 - share)), mean[back])
+    normal = centre[:, None] + error[:, None] * ndtri(levels)
+    return centre, np.where(plenty[:, None], normal, ends[back])
+
+
 def _posterior_mean(inside: Floats, total: Floats, share: float) -> Floats:
     """Posterior mean (columns,) of `log p/share` from `inside` successes of `total` trials each."""
+    posterior, back = _posterior(inside, total, share)
+    answer = posterior @ (log_expit(np.log(share / (1 - share)) + _GRID) - np.log(share))
+    return np.where(total > 0, answer[back], 0.0)
+
+
+def _posterior(inside: Floats, total: Floats, share: float) -> tuple[Floats, NDArray[np.intp]]:
+    """Posteriors on the grid, (different counts, grid), and which of them is that of each column."""
     # Many terms have the same small counts: answer each pair of counts once.
     pairs, back, times = np.unique(
         np.stack([inside, total], 1).round(2), axis=0, return_inverse=True, return_counts=True
     )
     base = np.log(share / (1 - share))
-    log_p = log_expit(base + _GRID)
-    likelihood = pairs[:, :1] * log_p + (pairs[:, 1:] - pairs[:, :1]) * log_expit(-base - _GRID)
+    likelihood = pairs[:, :1] * log_expit(base + _GRID) + (pairs[:, 1:] - pairs[:, :1]) * log_expit(-base - _GRID)
     likelihood = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
     times = times * (pairs[:, 1] > 0)
     law = np.full(len(_GRID), 1 / len(_GRID))
     for _ in range(_ROUNDS):
         evidence = likelihood @ law
         law *= (times / evidence) @ likelihood / times.sum()
-    answer = likelihood @ (law * (log_p - np.log(share))) / (likelihood @ law)
-    return np.where(total > 0, answer[back.reshape(-1)], 0.0)
+    return likelihood * law / (likelihood @ law)[:, None], back.reshape(-1)
 
 
 def initial_networks(counts: Floats, rows: int, classes: int, generator: torch.Generator) -> Weights:
@@ -194,24 +247,20 @@ class Bag:
         """Scores (nnz, |S|) after each entry, row by row."""
         width = self.weights["u"].shape[1] + (self.weights["E"].shape[1] + 1 if "E" in self.weights else 0)
         parts = [torch.zeros(0, self.weights["u"].shape[1])]
-        start, limit = 0, max(1, _BLOCK // width)
-        while start < len(indptr) - 1:
-            # As many whole rows as fit, and at least one.
-            end = max(start + 1, int(np.searchsorted(indptr, indptr[start] + limit, side="right")) - 1)
+        for start, end in row_blocks(indptr, _BLOCK // width):
             place = slice(int(indptr[start]), int(indptr[end]))
             lengths = np.diff(indptr[start : end + 1])
             parts.append(self._running_block(_long(terms[place]), torch.from_numpy(weight[place]), lengths))
-            start = end
         return torch.cat(parts)
 
     def _running_block(self, terms: Tensor, weight: Tensor, lengths: NDArray[Any]) -> Tensor:
         before = _long(np.repeat(np.cumsum(lengths) - lengths, lengths))
-        alone = _running_sums(self.weights["u"][terms] * weight[:, None], before)
+        alone = running_sums(self.weights["u"][terms] * weight[:, None], before)
         if "E" not in self.weights:
             return alone
         scaled = (weight * self.weights["c"][terms])[:, None]
-        h = _running_sums(self.weights["E"][terms] * scaled, before)
-        q = _running_sums(scaled * scaled, before).clamp(min=0.0)
+        h = running_sums(self.weights["E"][terms] * scaled, before)
+        q = running_sums(scaled * scaled, before).clamp(min=0.0)
         return combine(alone, h, q, self.weights).mean(dim=0)
 
     def _rows(self, x: Sparse) -> Sparse:
@@ -238,7 +287,16 @@ class Bag:
         return cls(tensors["groups"], settings["weighting"], {name: tensors[name] for name in names})
 
 
-def _running_sums(steps: Tensor, before: Tensor) -> Tensor:
+def row_blocks(indptr: NDArray[Any], entries: int) -> Iterator[tuple[int, int]]:
+    """Blocks of whole rows, as (first, beyond the last): as many as hold `entries`, and at least one."""
+    start, limit = 0, max(1, entries)
+    while start < len(indptr) - 1:
+        end = max(start + 1, int(np.searchsorted(indptr, indptr[start] + limit, side="right")) - 1)
+        yield start, end
+        start = end
+
+
+def running_sums(steps: Tensor, before: Tensor) -> Tensor:
     """Running sums (nnz, d) within rows; `before` (nnz,) is the first entry of the row each entry belongs to."""
     # In float64: a sum over many rows is taken off again, and float32 would keep its rounding.
     sums = functional.pad(steps.double().cumsum(dim=0), (0, 0, 1, 0))

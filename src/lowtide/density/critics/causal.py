@@ -1,10 +1,12 @@
 """The causal convolutional network: one pass over an image answers for all of its prefixes, row by row of patches.
 
-Three parts, none of which sees a patch that comes later in the order:
+Four parts, none of which sees a patch that comes later in the order:
 
 - A *trunk* of convolutions that reach upwards and to both sides. What it knows of the rows above a patch is handed to
   every patch of the row.
-- A *row* of convolutions that reach to the left, over the patches themselves and what the trunk has handed down.
+- A *corner*: the same with convolutions that reach upwards and to the left. What it knows at the lower right corner of
+  a patch is that patch's own: it sees across borders of patches where the trunk may not yet look.
+- A *row* of convolutions that reach to the left, over the patches themselves and what they were given.
 - A *running sum* over the patches, `h_j = Σ_{k≤j} B_k φ_k`, with a matrix B of its own for every place (interpolated
   from a coarse grid: faces are aligned, and a mouth is where mouths are), and a small network on each `h_j`.
 
@@ -42,9 +44,10 @@ class CausalNet(nn.Module):
         self.grid = grid
         side = max(grid.height, grid.width)
         self.stem = 2 if side <= _FINE else 4 if side <= _MIDDLE else 8
-        self.trunk = Trunk(grid.channels, self.stem)
+        self.trunk, self.corner = Trunk(grid.channels, self.stem), Trunk(grid.channels, self.stem, right=False)
         self.patch = PatchNet(grid.patch, grid.channels)
         self.handed = nn.ModuleList(nn.Conv2d(width, _ROW, 1, bias=False) for width in _WIDTHS)
+        self.own = nn.ModuleList(nn.Conv2d(width, _ROW, 1, bias=False) for width in _WIDTHS)
         self.norm = nn.BatchNorm2d(_ROW)
         self.row = nn.ModuleList(RowConvolution(dilation) for dilation in (1, 2, 4))
         places = min(_PLACES, grid.down), min(_PLACES, grid.across)
@@ -79,9 +82,11 @@ class CausalNet(nn.Module):
         """`B_k φ_k` of every patch, (n, m, state)."""
         grid = self.grid
         z = self.patch(_padded(x, right=grid.across * grid.patch, bottom=grid.down * grid.patch))
-        top, right = self._padding()
-        for level, seen in enumerate(self.trunk(functional.pad(x, (0, right, top, 0)))):
+        top, side = self._padding()
+        for level, seen in enumerate(self.trunk(functional.pad(x, (0, side, top, 0)))):
             z = z + self._across(self.handed[level](self._above(seen, level)), level)
+        for level, seen in enumerate(self.corner(functional.pad(x, (side, 0, top, 0)))):
+            z = z + self.own[level](self._at_corners(seen, level))
         z = self.norm(z + self._spread(self.place)).relu()
         for convolution in self.row:
             z = convolution(z)
@@ -90,7 +95,7 @@ class CausalNet(nn.Module):
         return torch.bmm(phi, matrices.to(phi.dtype)).transpose(0, 1)
 
     def _padding(self) -> tuple[int, int]:
-        """Pixels above and to the right that make the image divide by the strides; its last row ends a block."""
+        """Pixels above and at one side that make the image divide by the strides; its last row ends a block."""
         down, across = self.trunk.strides[-1]
         return -self.grid.height % down, -self.grid.width % across
 
@@ -98,6 +103,14 @@ class CausalNet(nn.Module):
         """The last row of a level (n, channels, h, w) that lies above each row of patches; zeros above the first."""
         rows = torch.arange(self.grid.down) * self.grid.patch + self._padding()[0]
         return functional.pad(seen, (0, 0, 1, 0)).index_select(2, rows // self.trunk.strides[level][0])
+
+    def _at_corners(self, seen: Tensor, level: int) -> Tensor:
+        """What a level (n, channels, h, w) knows when each patch has been seen, (n, channels, down, across)."""
+        grid, (top, left), (tall, wide) = self.grid, self._padding(), self.corner.strides[level]
+        rows = ((torch.arange(grid.down) + 1) * grid.patch).clamp(max=grid.height) + top
+        columns = ((torch.arange(grid.across) + 1) * grid.patch).clamp(max=grid.width) + left
+        known = functional.pad(seen, (1, 0, 1, 0))  # zeros where no block has ended yet
+        return known.index_select(2, rows // tall).index_select(3, columns // wide)
 
     def _across(self, row: Tensor, level: int) -> Tensor:
         """Bring a level (n, channels, h, w) to the columns of patches: repeated where coarser, averaged where finer."""
@@ -117,9 +130,15 @@ class CausalNet(nn.Module):
 
 
 class Trunk(nn.Module):
-    """Convolutions that never look down: level l has a row for `strides[l][0]` rows of pixels, all of them seen."""
+    """Convolutions that never look down: level l has a row for `strides[l][0]` rows of pixels, all of them seen.
 
-    def __init__(self, channels: int, stem: int) -> None:
+    Args:
+        channels: of the image.
+        stem: by how much the first convolution lowers the resolution.
+        right: whether they look to the right; else the same holds for columns.
+    """
+
+    def __init__(self, channels: int, stem: int, *, right: bool = True) -> None:
         super().__init__()
         self.down, self.same, self.strides = nn.ModuleList(), nn.ModuleList(), []
         down, across, before = stem, stem, channels
@@ -127,8 +146,8 @@ class Trunk(nn.Module):
             step = (stem, stem) if level == 0 else stride
             down, across = (down, across) if level == 0 else (down * step[0], across * step[1])
             self.strides.append((down, across))
-            self.down.append(UpwardConvolution(before, after, rows=step[0] + 1, stride=step))
-            self.same.append(UpwardConvolution(after, after, rows=reach[0], dilation=reach[1]))
+            self.down.append(UpwardConvolution(before, after, rows=step[0] + 1, stride=step, right=right))
+            self.same.append(UpwardConvolution(after, after, rows=reach[0], dilation=reach[1], right=right))
             before = after
 
     def forward(self, x: Tensor) -> list[Tensor]:
@@ -142,20 +161,31 @@ class Trunk(nn.Module):
 
 
 class UpwardConvolution(nn.Module):
-    """A convolution whose output ends with the rows it covers: block i of `stride` rows and some above it."""
+    """A convolution whose output ends with the rows it covers: block i of `stride` rows and some above it.
+
+    To both sides it reaches equally far, or, with `right=False`, its output ends with the columns it covers, too.
+    """
 
     def __init__(
-        self, before: int, after: int, *, rows: int, stride: tuple[int, int] = (1, 1), dilation: int = 1
+        self,
+        before: int,
+        after: int,
+        *,
+        rows: int,
+        stride: tuple[int, int] = (1, 1),
+        dilation: int = 1,
+        right: bool = True,
     ) -> None:
         super().__init__()
-        self.above = (rows - 1) * dilation - (stride[0] - 1)
         columns = max(3, stride[1] + 1)
+        self.above = (rows - 1) * dilation - (stride[0] - 1)
+        self.left = 0 if right else columns - stride[1]
         self.convolution = nn.Conv2d(
             before,
             after,
             (rows, columns),
             stride=stride,
-            padding=(0, columns // 2),
+            padding=(0, columns // 2 if right else 0),
             dilation=(dilation, 1),
             bias=False,
         )
@@ -164,7 +194,7 @@ class UpwardConvolution(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(n, before, h, w) → (n, after, h / stride, w / stride)."""
         # Padding first keeps the result contiguous; cutting rows off afterwards is several times slower.
-        return self.norm(self.convolution(functional.pad(x, (0, 0, self.above, 0))))
+        return self.norm(self.convolution(functional.pad(x, (self.left, 0, self.above, 0))))
 
 
 class RowConvolution(nn.Module):

@@ -1,0 +1,98 @@
+"""Time and memory of the density of texts: a fit with writers kept apart, every present term, the table, one text.
+
+Texts are drawn from a world; with --data they are the tweets of the file congress_tweets.csv.gz in that folder.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lowtide import TIDE, worlds
+from lowtide.data.texts import read_texts
+from lowtide.density.artefact import Density
+from lowtide.density.text_scan import scan_terms
+from lowtide.features import TermOptions
+from lowtide.report.console import parse_arguments, print_table, shortest, write_json
+
+_FILE = "congress_tweets.csv.gz"
+_EACH = 75  # texts of a writer in the world
+_ASKED = 200  # texts asked about one by one
+
+
+def peak_gigabytes() -> float:
+    """The most memory this process has held."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1e9 if sys.platform == "darwin" else 1e6)
+
+
+def drawn(vocabulary: int, rows: int, seed: int) -> tuple[list[str], list[Any], list[Any]]:
+    """Texts of a world, with their classes and writers."""
+    world = worlds.naive_bayes_text(vocabulary, 2)
+    sequences, s = world.sample_sequences(rows, seed)
+    return [world.text(words) for words in sequences], s.tolist(), (np.arange(rows) // _EACH).tolist()
+
+
+def tweets(folder: Path, rows: int, seed: int) -> tuple[list[str], list[Any], list[Any]]:
+    """Some of the training tweets, with the parties and numbers of their authors."""
+    read = read_texts(folder / _FILE, text="text", secret="party", group="author")
+    training = np.flatnonzero(np.array(read.others["split"].to_pylist()) == "train")
+    rng = np.random.default_rng(np.random.SeedSequence([seed, 0xBE7E]))
+    some = read.take(np.sort(rng.permutation(training)[:rows]))
+    if some.secret is None or some.groups is None:
+        raise SystemExit(f"{_FILE} must have the columns party and author")
+    return list(some.texts), some.secret.to_pylist(), some.groups.to_pylist()
+
+
+def measure(texts: list[str], s: list[Any], groups: list[Any], *, terms: int, seed: int) -> dict[str, Any]:
+    """Fit, ask about all present terms, make the table, and ask about single texts."""
+    before, start = peak_gigabytes(), time.perf_counter()
+    with warnings.catch_warnings():
+        # That training writers are known better than new ones is expected, and in the figures.
+        warnings.filterwarnings("ignore", message="the training estimate")
+        tide = TIDE(TermOptions(most=terms), random_state=seed).fit(texts, s, groups=groups)
+    fitted, peak, density = time.perf_counter() - start, peak_gigabytes(), tide.artefact
+    if not isinstance(density, Density) or density.report is None or density.report.held_out is None:
+        raise SystemExit("the fit has left no report")
+    rows: Any = density.encoder.encode(texts)
+    held_out = density.report.held_out.bits
+    return {
+        "texts": len(texts),
+        "writers": len(set(groups)),
+        "terms": len(density.features),
+        "present terms": int(rows.nnz),
+        "critic": density.report.chosen,
+        "seconds of the fit": fitted,
+        "peak memory, GB": peak,
+        "of it before the fit, GB": before,
+        "seconds to count terms": shortest(lambda: density.encoder.encode(texts), 1),
+        "seconds of the conditionals": shortest(lambda: density.conditionals(rows)),
+        "seconds of the table of terms": shortest(lambda: scan_terms(density, rows, s, groups=groups), 1),
+        "milliseconds of one text": 1e3
+        * shortest(lambda: [density.conditionals([text]) for text in texts[:_ASKED]])
+        / min(_ASKED, len(texts)),
+        "held-out information, bits": held_out.value,
+        "its 95 % interval": f"{held_out.low:.4f} to {held_out.high:.4f}",
+        "training information, bits": density.report.training / np.log(2),
+    }
+
+
+def main() -> None:
+    """Print the figures."""
+    options = parse_arguments(__doc__ or "")
+    vocabulary, rows = (2_000, 5_000) if options.quick else (24_657, 75_946)
+    given = drawn(vocabulary, rows, options.seed) if options.data is None else tweets(options.data, rows, options.seed)
+    figures = measure(*given, terms=vocabulary, seed=options.seed)
+    print_table("Texts", ["what", "figure"], list(figures.items()))
+    if options.json:
+        write_json(options.json, figures)
+
+
+if __name__ == "__main__":
+    main()

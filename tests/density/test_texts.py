@@ -1,0 +1,198 @@
+"""Densities of texts: the whole way from texts to answers, groups that stay together, and the paper's recipe."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import sparse
+
+from lowtide import TIDE, Density, LowtideError, worlds
+from lowtide.density.artefact import TermConditionals
+from lowtide.density.bag_training import grouped_folds
+from lowtide.density.critics.paper import network, train, train_sparse
+from lowtide.density.text_fitting import read_groups
+from lowtide.features import TermOptions, TextEncoder
+
+VOCABULARY = 60
+
+
+def spelled(n, seed, classes=2):
+    """Texts of the world as a person would write them, and their classes."""
+    world = worlds.naive_bayes_text(VOCABULARY, classes, charged=0.5)
+    sequences, s = world.sample_sequences(n, seed)
+    return [world.text(words) for words in sequences], np.array(["red", "blue", "green"])[s]
+
+
+def signed(writers, each, seed):
+    """Each writer has a signature word and one colour; half of the texts also have a word that tells the colour."""
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(writers), each)
+    colour = who % 2
+    hint = np.where(rng.random(len(who)) < 0.3, np.array(["alpha", "omega"])[colour], "and")
+    filler = rng.integers(0, 30, (len(who), 3))
+    texts = [
+        f"signature{w}x {h} " + " ".join(f"word{k}x" for k in row) for w, h, row in zip(who, hint, filler, strict=True)
+    ]
+    return texts, np.array(["left", "right"])[colour], who
+
+
+@pytest.fixture(scope="module")
+def density():
+    return TIDE(TermOptions(), max_steps=16).fit(*spelled(1200, seed=0)).artefact
+
+
+def test_texts_are_answered_everywhere(density, tmp_path):
+    texts, s = spelled(300, seed=1)
+    assert isinstance(density.encoder, TextEncoder)
+    assert density.features.names == density.encoder.vocabulary.terms
+    assert density.report.chosen.startswith("bag")
+    assert density(texts).shape == (300, 2)
+    assert density.information(texts, s).low > 0.05
+    answer = density.conditionals(texts)
+    assert isinstance(answer, TermConditionals)
+    total = np.add.reduceat(answer.values, answer.indptr[:-1])
+    np.testing.assert_allclose(total, density.density(texts), atol=1e-4)
+    half = np.arange(len(density.features)) % 2 == 0
+    assert not np.allclose(density.observed(texts, half), density(texts), atol=0.1)
+    np.testing.assert_allclose(density.observed(texts, half | True), density(texts), atol=1e-6)
+    np.testing.assert_allclose(density.observed(texts, half & False), 0.0, atol=1e-6)
+    density.save(tmp_path / "texts")
+    again = Density.load(tmp_path / "texts")
+    assert again.encoder.vocabulary == density.encoder.vocabulary
+    assert np.array_equal(again.encoder.similar, density.encoder.similar)
+    assert np.array_equal(again.density(texts), density.density(texts))
+    assert np.array_equal(again.conditionals(texts).values, answer.values)
+    assert again.features == density.features
+
+
+def test_counts_are_answered_like_their_texts(density):
+    texts, _ = spelled(50, seed=2)
+    assert np.array_equal(density(density.encoder.encode(texts)), density(texts))
+    assert not np.abs(density(["unheard of", ""])).any()
+
+
+def test_estimator_of_texts_without_options():
+    texts, s = spelled(300, seed=0)
+    tide = TIDE(max_steps=4).fit(pd.Series(texts), pd.Series(s))
+    assert tide.n_features_in_ == len(tide.artefact.encoder.vocabulary)
+    assert not hasattr(tide, "feature_names_in_")
+    assert tide.transform(texts).shape == (300, 2)
+
+
+def test_nothing_to_learn_gives_zeros(tmp_path):
+    texts, s = spelled(600, seed=0)
+    null = TIDE(max_steps=8).fit(texts, np.random.default_rng(5).permutation(s)).artefact
+    assert null.critic.kind == "null"
+    assert not null.conditionals(texts).values.any()
+    null.save(tmp_path / "null")
+    assert not Density.load(tmp_path / "null")(texts).any()
+    assert TIDE(max_steps=8).fit(texts, s).artefact.critic.kind == "bag"
+
+
+@pytest.mark.filterwarnings("ignore:the training estimate")
+def test_groups_are_held_out_together():
+    texts, s, who = signed(48, 20, seed=0)
+    kept = TIDE(max_steps=32).fit(texts, s, groups=[f"writer {w}" for w in who]).information_
+    mixed = TIDE(max_steps=32).fit(texts, s).information_
+    # The hint is in three texts of ten, and then tells everything.
+    truth = 0.3 * np.log(2)
+    assert kept.high < 0.6 * np.log(2) < mixed.low
+    assert kept.low < truth < kept.high + 0.05
+    rows = TextEncoder.learn(texts).encode(texts)
+    as_rows = TIDE(max_steps=32).fit(rows, s, groups=who).information_
+    assert as_rows.high < 0.6 * np.log(2)
+
+
+def test_folds_keep_groups_and_spread_classes():
+    rng = np.random.default_rng(0)
+    groups = rng.integers(0, 60, 2000)
+    s = groups % 3
+    fold = grouped_folds(s, groups, 5, rng)
+    for group in range(60):
+        assert len(set(fold[groups == group])) == 1
+    for part in range(5):
+        assert 0.15 < (fold == part).mean() < 0.25
+        np.testing.assert_allclose(np.bincount(s[fold == part]) / (fold == part).sum(), 1 / 3, atol=0.08)
+
+
+def test_groups_as_codes():
+    assert read_groups(None, 3) is None
+    assert list(read_groups(["b", "a", "b", None, float("nan"), None], 6)) == [0, 1, 0, 2, 3, 4]
+    for bad in ("abc", 3):
+        with pytest.raises(LowtideError, match="one value per row"):
+            read_groups(bad, 3)
+    with pytest.raises(LowtideError, match="3 rows and groups has 2"):
+        read_groups([1, 2], 3)
+    with pytest.raises(LowtideError, match="plain value"):
+        read_groups([[1], [2], [3]], 3)
+
+
+def test_what_a_fit_refuses():
+    texts, s = spelled(40, seed=0)
+    fit = TIDE(max_steps=2).fit
+    with pytest.raises(LowtideError, match="put it into a list"):
+        fit("one text", ["a"])
+    with pytest.raises(LowtideError, match="text 1 is of type float"):
+        fit([texts[0], 3.0, *texts[2:]], s)
+    with pytest.raises(LowtideError, match="no terms"):
+        fit(["...", "", "!!", "?"] * 2, [0, 1] * 4)
+    with pytest.raises(LowtideError, match="at least two classes"):
+        fit(texts, ["same"] * 40)
+    with pytest.raises(LowtideError, match="40 rows and groups has 39"):
+        fit(texts, s, groups=range(39))
+    with pytest.raises(LowtideError, match="2 groups"):
+        fit(texts, s, groups=[0, 1] * 20)
+    with pytest.raises(LowtideError, match="40 texts and s has shape"):
+        fit(texts, s[:-1])
+    with pytest.raises(LowtideError, match="minimum of 4"):
+        fit(texts[:3], s[:3])
+    with pytest.raises(LowtideError, match="secret='classes'"):
+        fit(texts, np.random.default_rng(0).random(40))
+    with pytest.raises(LowtideError, match="requires y"):
+        fit(texts)
+    with pytest.raises(LowtideError, match="is for tables"):
+        TIDE(critic="masked").fit(texts, s)
+    with pytest.raises(LowtideError, match="TermOptions"):
+        TIDE(features=[0, 1]).fit(texts, s)
+    with pytest.raises(LowtideError, match="texts and sparse rows only"):
+        fit(np.random.default_rng(0).random((40, 2)), s, groups=range(40))
+    with pytest.raises(LowtideError, match="texts must be"):
+        TIDE(TermOptions()).fit(np.zeros((40, 2)), s)
+
+
+def test_the_papers_recipe_on_texts(tmp_path):
+    texts, s = spelled(800, seed=0)
+    tide = TIDE(recipe="paper", max_steps=150).fit(texts, s)
+    paper = tide.artefact
+    assert tide.information_ is None
+    assert paper.critic.kind == "paper"
+    assert paper.report.training > 0.05
+    answer = paper.conditionals(texts[:50])
+    rows = paper.encoder.encode(texts[:50])
+    steps = np.diff(paper.prefixes(rows), axis=1)
+    owner = np.repeat(np.arange(50), np.diff(rows.indptr))
+    np.testing.assert_allclose(answer.values, steps[owner, rows.indices], atol=1e-4)
+    # Sparse rows are answered like dense ones.
+    dense = torch.from_numpy(rows.toarray())
+    np.testing.assert_allclose(paper.critic.scores(rows).detach(), paper.critic.scores(dense).detach(), atol=1e-5)
+    paper.save(tmp_path / "paper")
+    assert np.array_equal(Density.load(tmp_path / "paper")(texts), paper(texts))
+
+
+def test_the_papers_steps_on_sparse_rows_are_those_of_dense_ones(monkeypatch):
+    """One batch that holds all rows is a full-batch step of the dense recipe, but for the order of the rows."""
+    rng = np.random.default_rng(0)
+    rows = sparse.csr_array(rng.poisson(0.2, (64, 20)).astype(np.float32))
+    s = rng.integers(0, 2, 64)
+    monkeypatch.setattr("lowtide.density.critics.paper.TWEETS", (16, 16, 8))
+    monkeypatch.setattr("lowtide.density.critics.paper.SYNTHETIC", (16, 16, 8))
+    # The same shuffle in both, and the rows as they are.
+    monkeypatch.setattr(torch, "randperm", lambda n, generator: torch.arange(n))
+    options = {"trim": 3.0, "objective": "chi2", "seed": 3, "show": False}
+    one = train_sparse(rows, s, classes=2, steps=5, **options)
+    other = train(torch.from_numpy(rows.toarray()), torch.eye(2)[torch.from_numpy(s)], epochs=5, **options)
+    start = network(22, (16, 16, 8), torch.Generator().manual_seed(3))
+    for mine, theirs, before in zip(one.parameters(), other.parameters(), start.parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, atol=1e-5, rtol=1e-4)
+        assert mine.shape == before.shape
+    assert any(not torch.allclose(a, b) for a, b in zip(one.parameters(), start.parameters(), strict=True))
