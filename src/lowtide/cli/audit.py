@@ -41,10 +41,13 @@ from lowtide.data.reading import batches
 from lowtide.data.table_plan import TablePlan
 from lowtide.data.text_plan import TextPlan
 from lowtide.disclose import Budget, Plan, ReleaseCard
+from lowtide.disclose.texts.rewriting import HOW
 from lowtide.errors import LowtideError
 from lowtide.files import sha256_of
 from lowtide.report.console import print_table, write_json
 from lowtide.report.html import Report, write_report
+
+_TEXT_MECHANISMS = tuple(f"{how} words" for how in HOW)
 
 
 @reported
@@ -101,7 +104,9 @@ def run(
         "progress": show_progress(quiet),
     }
     options["attackers"] = tuple(attacker) if attacker else None
-    if are_texts(file, text):
+    if text is None and known is not None and known.mechanism in _TEXT_MECHANISMS:
+        raise LowtideError("the card is that of texts: name their column with --text COLUMN")
+    if are_texts(file, text, group):
         given_texts, found = audit_corpus(
             file, reference, secret, text=text, group=group, encoding=encoding, card=known, **options
         )

@@ -113,7 +113,7 @@ def run(
 
     Example: lowtide plan tweets.csv --text text --secret party --group author --kept 0.8 --out tweets.lowtide
     """
-    texts = are_texts(file, text)
+    texts = are_texts(file, text, group)
     images = not texts and are_pictures(file)
     output = output or Path("plan.lowtide" if images or texts else "plan.json")
     what = "a plan for images or texts" if images or texts else None if policy == "plan" else f"the policy {policy!r}"

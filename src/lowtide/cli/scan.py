@@ -73,7 +73,7 @@ def run(
     Example: lowtide scan tweets.csv --text text --secret party --group author --save party.lowtide
     """
     check_outputs({"data": file}, {"--json": json, "--report": report}, folders={"--figures": figures, "--save": save})
-    if are_texts(file, text):
+    if are_texts(file, text, group):
         scan_corpus(
             file,
             secret,

@@ -49,7 +49,12 @@ def audit_corpus(
         )
     useful = None
     if utility is not None:
-        useful = given.found.others[find_column(utility, given.found.others.column_names)].to_pylist()
+        column = given.found.others[find_column(utility, given.found.others.column_names)]
+        if column.null_count:
+            raise LowtideError(
+                f"the utility {utility!r} is missing for {column.null_count} texts; fill it in, or name another column"
+            )
+        useful = column.to_pylist()
     found = audit(
         release.take(given.known).texts,
         given.s,

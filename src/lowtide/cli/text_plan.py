@@ -21,6 +21,7 @@ from lowtide.disclose.planning import Point
 from lowtide.disclose.texts import TermPlan, TextObfuscator
 from lowtide.disclose.texts.rewriting import HOW, How
 from lowtide.errors import LowtideError, one_of
+from lowtide.features.cleaning import cleaner
 from lowtide.files import sha256_of, write_whole
 from lowtide.report.console import print_table, write_json
 from lowtide.report.contents import Report
@@ -62,6 +63,7 @@ def plan_corpus(
         raise LowtideError("--policy disclosed is for tables and images; for texts there are plan and paper")
     given = read_given_texts(path, secret, text=text, group=group, encoding=encoding)
     columns = tuple(name for name in keep if name in given.found.others.column_names)
+    _check_words(given, terms, keep=[name for name in keep if name not in columns], hide=list(hide))
     hider = TextObfuscator(
         policy,
         _how(how),
@@ -86,6 +88,20 @@ def plan_corpus(
     if report is not None:
         for written in write_report(plan_report(path.name, made, given), report, figures=figures):
             out.print(f"written: {written}", soft_wrap=True)
+
+
+def _check_words(given: GivenTexts, terms: Terms, *, keep: list[str], hide: list[str]) -> None:
+    """Refuse words that no text has: a misspelt name would keep or hide nothing, unnoticed."""
+    words = cleaner(terms.options).words
+    left = {name: f" {' '.join(words(name))} " for name in (*keep, *hide)}
+    for text in given.found.texts if left else ():
+        said = f" {' '.join(words(text))} "
+        left = {name: word for name, word in left.items() if word not in said or not word.strip()}
+    others = ", ".join(map(repr, given.found.others.column_names)) or "none"
+    for name in (name for name in keep if name in left):
+        raise LowtideError(f"--keep {name!r} is no word of the texts and no column to release; these are: {others}")
+    for name in (name for name in hide if name in left):
+        raise LowtideError(f"--hide {name!r} is no word of the texts; columns are left out unless they are kept")
 
 
 def _how(how: str) -> How:
@@ -153,6 +169,12 @@ def points_of(plan: TermPlan) -> tuple[Point, ...]:
     return tuple(Point(plan.first(point.depth).hidden, point.kept, point.reading) for point in plan.curve)
 
 
+def _changes_of(output: Path) -> Path:
+    """Where the changes go: beside the release, in its format."""
+    ends = "".join(output.suffixes[-2:]) if output.suffix == ".gz" else output.suffix
+    return output.with_name(f"{output.name.removesuffix(ends)}.changes{ends}")
+
+
 def release_corpus(
     path: Path,
     plan: Path,
@@ -164,7 +186,7 @@ def release_corpus(
 ) -> None:
     """`lowtide release` of texts: the texts without what tells, where they were changed, and the card."""
     beside = {name: output.with_suffix(f".{name}") for name in ("card.json", "card.md")}
-    changes = output.with_suffix(f".changes{output.suffix}")
+    changes = _changes_of(output)
     check_outputs(
         {"data": path, "plan": plan, "key": key_file},
         {"--out": output, "--json": json, "changes": changes, **beside},

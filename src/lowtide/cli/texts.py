@@ -11,8 +11,10 @@ import numpy as np
 import pyarrow.compute as pc
 import typer
 from numpy.typing import NDArray
+from rich.markup import escape
 
 from lowtide.cli.common import note, out, show_progress
+from lowtide.data.schema import is_moment
 from lowtide.data.text_copies import Codes, duplicates
 from lowtide.data.texts import TextSet, read_texts
 from lowtide.density import TIDE
@@ -47,6 +49,7 @@ _KINDS = ("hashtags", "handles", "urls", "emoji", "numbers", "accents")
 _COLUMNS: tuple[_Column, ...] = ("conditional", "alone", "pmi")
 _SHOWN = 15  # terms of each class that are printed
 _LISTED = 200  # terms of each class in JSON and reports
+_HARMLESS = "\n\t\u200c\u200d"  # not printable to Python; the last two join letters, and signs to one emoji
 _LOOKED_AT = 200  # entries of a folder, to tell texts from images
 
 
@@ -79,7 +82,9 @@ class Terms:
         try:
             return tuple(Path(str(self.stop)).read_text(encoding="utf-8").split())
         except (OSError, UnicodeError):
-            raise LowtideError(f"--stop must be `english` or a file of words in UTF-8, got {self.stop!r}") from None
+            raise LowtideError(
+                f"--stop must be `english` or a file of words in UTF-8, got {self.stop!r}; check the path"
+            ) from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +106,22 @@ class GivenTexts:
     known: NDArray[np.bool_]
 
 
-def are_texts(path: Path, column: str | None) -> bool:
+def printable(text: str) -> str:
+    """The text without signs that would steer a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() or sign in _HARMLESS else "\ufffd" for sign in text)
+
+
+def are_texts(path: Path, column: str | None, group: str | None = None) -> bool:
     """Whether to read texts: a column of them was named, or the folder holds `.txt` files."""
     if column is not None:
         return True
-    return path.is_dir() and any(entry.suffix.lower() == ".txt" for entry in islice(path.rglob("*"), _LOOKED_AT))
+    if path.is_dir() and any(entry.suffix.lower() == ".txt" for entry in islice(path.rglob("*"), _LOOKED_AT)):
+        return True
+    if group is not None:
+        raise LowtideError("--group is about the authors of texts; name the column of texts, too, with --text COLUMN")
+    return False
 
 
 def read_given_texts(
@@ -120,16 +136,25 @@ def read_given_texts(
     if not known.all():
         note(f"{int((~known).sum())} texts without a value of the secret are left out")
     found = found.take(known)
-    values = np.array((found.secret if found.secret is not None else []).to_pylist())  # type: ignore[union-attr]
+    values = secret_values(found)
     different = len(np.unique(values.astype(str)))
     if different == 1:
-        raise LowtideError(f"the secret {name!r} is the same for every text; there is nothing to give away")
+        raise LowtideError(f"the secret {name!r} is the same for every text: nothing to give away; name another")
     if different > max(50, len(values) // 20):
         raise LowtideError(
-            f"the secret {name!r} has {different} different values in {len(values)} texts; a secret needs a few"
+            f"the secret {name!r} has {different} different values in {len(values)} texts; a secret needs a few: merge "
+            "rare values"
         )
     _note_texts(found)
     return GivenTexts(found, name, values, found.split_groups(), known)
+
+
+def secret_values(found: TextSet) -> NDArray[Any]:
+    """The secret of every text, (n,); dates as texts, since labels are kept as JSON."""
+    if found.secret is None:
+        return np.zeros(0)
+    values = found.secret.to_pylist()
+    return np.array(list(map(str, values)) if is_moment(found.secret.type) else values)
 
 
 def _note_texts(found: TextSet) -> None:
@@ -140,10 +165,10 @@ def _note_texts(found: TextSet) -> None:
         note(f"{counts.one_word:,} texts have one word only")
     copies = duplicates(found.texts, found.groups)
     if copies.exact or copies.near:
-        across = f", {copies.across:,} of them by several authors" if copies.across else ""
+        across = f", and {copies.across:,} texts have a copy by another author" if copies.across else ""
         note(
-            f"{copies.exact + copies.near:,} texts are copies of others{across}; copies stay together whenever texts "
-            "are held out"
+            f"{copies.exact + copies.near:,} texts are copies of earlier ones{across}; copies stay together whenever "
+            "texts are held out"
         )
     if found.groups is None:
         note("no --group: who writes several texts may be recognised by their style, which counts as telling here")
@@ -179,7 +204,8 @@ def scan_corpus(
         write_json(json, scan_json(found, given))
     if report is not None:
         lists = term_lists(found, sample_texts(found, given, samples, seed))
-        page = Report(title=f"{path.name}: what it tells about {given.secret}", secret=given.secret, terms=lists)
+        title = f"{path.name}: what it tells about {given.secret}"
+        page = Report(title=title, secret=given.secret, scan=found, terms=lists)
         for written in write_report(page, report, figures=figures):
             out.print(f"written: {written}", soft_wrap=True)
 
@@ -189,11 +215,11 @@ def print_scan(found: TextScan, given: GivenTexts) -> None:
     table = found.table
     for place, label in enumerate(table.labels):
         print_table(
-            f"Words that point to {given.secret} = {label}, in bits",
+            escape(f"Words that point to {printable(given.secret)} = {printable(str(label))}, in bits"),
             ["word", "texts", "after the words before it", "alone", "by counting"],
             [
                 (
-                    table.terms[j],
+                    printable(table.terms[j]),
                     int(table.texts[j]),
                     *(str(_term(table, j, place, what).bits) for what in _COLUMNS),
                 )

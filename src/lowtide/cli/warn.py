@@ -8,10 +8,12 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from rich.markup import escape
 from rich.text import Text
 
 from lowtide.cli.common import Json, out, reported
 from lowtide.cli.outputs import check_outputs
+from lowtide.cli.texts import printable
 from lowtide.density import Density
 from lowtide.density.explaining import Explanation
 from lowtide.disclose import Budget
@@ -76,21 +78,22 @@ def print_warning(found: Explanation) -> None:
     if not found.words:
         out.print("The model knows none of these words; to other readers they may tell something.", soft_wrap=True)
         return
-    towards = found.labels[found.about]
+    labels = [printable(str(label)) for label in found.labels]
     ranked = sorted(found.words, key=lambda word: -abs(word.shapley[found.about]))[:_MOST]
     print_table(
-        f"What words tell about {towards!s}, in bits (above 0: towards it)",
+        escape(f"What words tell about {labels[found.about]}, in bits (above 0: towards it)"),
         ["word", "in any order", "in reading order"],
         [
-            (word.term, _signed(word.shapley[found.about]), _signed(word.conditional[found.about]))
+            (printable(word.term), _signed(word.shapley[found.about]), _signed(word.conditional[found.about]))
             for word in sorted(ranked, key=lambda word: word.places)
         ],
     )
-    pairs = zip(found.labels, found.prior, found.posterior, strict=True)
-    beliefs = ", ".join(f"{label!s} {before:.0%} → {after:.0%}" for label, before, after in pairs)
+    pairs = zip(labels, found.prior, found.posterior, strict=True)
+    beliefs = ", ".join(f"{label} {before:.0%} → {after:.0%}" for label, before, after in pairs)
     out.print(f"What a reader with this model believes, before and after: {beliefs}.", soft_wrap=True)
     if found.unknown:
-        out.print(f"{len(found.unknown)} words are unknown to the model, and count as telling nothing.", soft_wrap=True)
+        some = "1 word is" if len(found.unknown) == 1 else f"{len(found.unknown):,} words are"
+        out.print(f"{some} unknown to the model, counted as telling nothing.", soft_wrap=True)
     _print_remedy(found)
 
 
@@ -100,13 +103,8 @@ def marked(found: Explanation) -> Text:
     for span in found.spans():
         share = span.share or 0.0
         style = "" if abs(share) < _WEAK else "bold red" if share > 0 else "blue"
-        result.append(_printable(span.text), style=f"{style} underline" if abs(share) >= _STRONG else style)
+        result.append(printable(span.text), style=f"{style} underline" if abs(share) >= _STRONG else style)
     return result
-
-
-def _printable(text: str) -> str:
-    """The text without signs that would steer a terminal."""
-    return "".join(sign if sign.isprintable() or sign == "\n" else "\ufffd" for sign in text)
 
 
 def _print_remedy(found: Explanation) -> None:
@@ -115,18 +113,24 @@ def _print_remedy(found: Explanation) -> None:
         return
     bits, limit = remedy.before / NATS_PER_BIT, remedy.budget / NATS_PER_BIT
     if not remedy.needed:
-        out.print(f"It tells {bits:.2f} bits at most, within the budget of {limit:.2f}.", soft_wrap=True)
+        out.print(
+            f"It moves the belief in no class by more than {bits:.2f} bits, within the budget of {limit:.2f}.",
+            soft_wrap=True,
+        )
         return
     which = "the fewest words that do" if remedy.smallest else "maybe not the fewest words that do"
-    out.print(f"It tells {bits:.2f} bits; the budget is {limit:.2f}. To keep it ({which}):", soft_wrap=True)
+    out.print(
+        f"It moves the belief in a class by {bits:.2f} bits; the budget is {limit:.2f}. To keep it ({which}):",
+        soft_wrap=True,
+    )
     for word, offers in zip(remedy.words, remedy.suggestions, strict=True):
-        instead = f", or write {' or '.join(_printable(one) for one in offers)}" if offers else ""
-        out.print(f"  leave out {_printable(word)}{instead}", soft_wrap=True)
+        instead = f", or write {' or '.join(printable(one) for one in offers)}" if offers else ""
+        out.print(f"  leave out {printable(word)}{instead}", soft_wrap=True)
     left = remedy.removed.leak / NATS_PER_BIT
-    out.print(f"without ({left:.2f} bits): {_printable(remedy.removed.text)}", soft_wrap=True)
+    out.print(f"without ({left:.2f} bits): {printable(remedy.removed.text)}", soft_wrap=True)
     if remedy.replaced is not None:
         left = remedy.replaced.leak / NATS_PER_BIT
-        out.print(f"instead ({left:.2f} bits): {_printable(remedy.replaced.text)}", soft_wrap=True)
+        out.print(f"instead ({left:.2f} bits): {printable(remedy.replaced.text)}", soft_wrap=True)
     else:
         out.print("No neutral words for them were found in the texts that the model was fitted on.", soft_wrap=True)
 

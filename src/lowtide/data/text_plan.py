@@ -64,8 +64,10 @@ class TextPlan:
         """Read a plan back from the folder `path`."""
         config, tensors = read_bundle(Path(path), form=FORMAT)
         hider = TextHider.from_parts(config, tensors, path)
-        names = [config.get("secret"), config.get("text"), *(config.get("kept") or ())]
-        if not all(isinstance(name, str) for name in names) or not isinstance(config.get("kept"), list):
+        kept = config.get("kept")
+        names = [config.get("secret"), config.get("text"), *(kept if isinstance(kept, list) else (None,))]
+        # A plan that names the secret twice would release it.
+        if not all(isinstance(name, str) for name in names) or names[0] in names[1:]:
             raise LowtideError(f"{path} lacks or garbles a part of a plan; make it again with `lowtide plan`")
         return cls(hider, names[0], names[1], tuple(names[2:]))
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, softmax
 
-from lowtide.density.remedies import PartialText, Remedy, remedy, text_vocabulary
+from lowtide.density.partial_texts import PartialText, text_vocabulary
+from lowtide.density.remedies import Remedy, remedy
 from lowtide.density.secrets import Label
 from lowtide.errors import Floats, LowtideError, count, one_of
 from lowtide.features.cleaning import checked

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lowtide.density.critics.bag import Bag, Weights
 from lowtide.density.critics.base import Null
-from lowtide.density.remedies import text_vocabulary
+from lowtide.density.partial_texts import text_vocabulary
 from lowtide.errors import LowtideError
 
 if TYPE_CHECKING:

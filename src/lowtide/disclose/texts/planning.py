@@ -78,12 +78,13 @@ class TermPlanner:
         return TermPlan(vocabulary, self.hide & ~self.keep, order, tokens, self.keep, self.hide, tuple(curve))
 
     def _worth(self) -> Floats:
-        """(m,) what one occurrence of each term tells, in nats; from the texts that attackers are fitted to."""
-        rows, codes = self.counts[self.split.kept], self.codes[self.split.kept]
-        groups = None if self.groups is None else self.groups[self.split.kept]
-        share = np.bincount(codes, np.asarray(rows.sum(axis=1)).ravel(), minlength=len(self.prior))
+        """(m,) what one occurrence of each term tells, in nats.
+
+        From all planning texts, those that read the curve too: whether the budget is kept, others will say.
+        """
+        share = np.bincount(self.codes, np.asarray(self.counts.sum(axis=1)).ravel(), minlength=len(self.prior))
         share = np.maximum(share / max(share.sum(), 1.0), 1e-6)
-        odds = np.log(share) + log_odds(rows, codes, len(share), "counts", groups=groups)
+        odds = np.log(share) + log_odds(self.counts, self.codes, len(share), "counts", groups=self.groups)
         believed = log_softmax(odds, axis=1)
         return np.asarray((np.exp(believed) * (believed - np.log(share))).sum(axis=1))
 
