@@ -46,7 +46,7 @@ Sparse = Any  # scipy.sparse.csr_array, which carries no types
 
 _PARTS = 8  # an eighth of the rows says when to stop, another judges
 _MEMBERS = 4  # networks, each trained on its own half of the groups; their mean varies less
-_MORE_MEMBERS = 8  # … of a large corpus
+_MORE_MEMBERS = 16  # … of a large corpus
 _LARGE = 64 * BATCH  # rows
 _STEPS = 256
 _LOOKS = 8  # at the held-out rows

@@ -28,6 +28,7 @@ Sparse = Any  # scipy.sparse.csr_array, which carries no types
 
 BATCH = 512
 _RATE, _TERM_RATE = 1e-2, 4e-3  # Adam's first step size, for the networks and for the terms
+_WIDTH, _FEW = 32, 4  # of a network; of more than a few, half of it: their mean varies less
 _SAFE = 16  # steps between two states set aside for a checkpoint
 _PARTIAL = 0.5  # share of the training rows seen in part: half of them prefixes, half subsets
 _SEVERAL = 16  # groups from which on each network is trained on half of them
@@ -93,7 +94,8 @@ class Trainer:
         self.data, self.start, self.member, self.done = data, start, member, 0
         generator = torch.Generator().manual_seed(int(self._rng(2, 0).integers(2**62)))
         present = np.bincount(data.rows.indices, minlength=data.rows.shape[1]).astype(np.float64)
-        networks = initial_networks(present, len(data.s), len(data.log_prior), generator)
+        width = _WIDTH if data.members <= _FEW else _WIDTH // 2
+        networks = initial_networks(present, len(data.s), len(data.log_prior), generator, width=width)
         alone = torch.from_numpy(odds * (start.factor * _HEADROOM)).float()
         self.weights: dict[str, Tensor] = {"u": alone, **networks}
         self.learned = [name for name in self.weights if name != "c"]

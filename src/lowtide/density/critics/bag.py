@@ -136,9 +136,11 @@ def _posterior(inside: Floats, total: Floats, share: float) -> tuple[Floats, NDA
     return likelihood * law / (likelihood @ law)[:, None], back.reshape(-1)
 
 
-def initial_networks(counts: Floats, rows: int, classes: int, generator: torch.Generator) -> Weights:
+def initial_networks(
+    counts: Floats, rows: int, classes: int, generator: torch.Generator, *, width: int = 32
+) -> Weights:
     """One small random network; the scale `c` of a term falls with its document frequency `counts` (columns,)."""
-    width, hidden = 32, 16
+    hidden = 16
     # log(rows / df), 1 for a term in one of a hundred rows; frequent terms may still matter together with others, and
     # a term never seen keeps out of the networks.
     idf = np.maximum(np.log((rows + 1.0) / (counts + 1.0)) / np.log(100.0), 0.5)
