@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.stats import t as student
 
@@ -32,5 +34,9 @@ def nothing_found(gains: Floats, level: float = 0.95) -> Estimate:
     The value is 0. The upper end is that of the gains themselves, and no less than what the rule could have seen: a
     density of variance 2I carries I nats (if small), so its mean exceeds two standard errors only from I = 8/n on.
     """
-    n = len(gains)
-    return Estimate(0.0, 0.0, max(_DETECTABLE / n, mean_with_interval(gains, level).high), n)
+    return with_overlooked(Estimate(0.0, 0.0, mean_with_interval(gains, level).high, len(gains)))
+
+
+def with_overlooked(found: Estimate) -> Estimate:
+    """An estimate of information, in nats, whose upper end is no less than what so many rows could have shown."""
+    return replace(found, high=max(found.high, _DETECTABLE / found.n))

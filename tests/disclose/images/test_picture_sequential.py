@@ -24,7 +24,7 @@ def faces(n, seed):
 @pytest.fixture(scope="module")
 def fitted():
     images, s = faces(300, seed=1)
-    options = {"patch": PATCH, "epsilon": 0.3, "steps": 40, "attackers": ("edges",), "progress": False}
+    options = {"patch": PATCH, "epsilon": 0.3, "steps": 80, "attackers": ("edges",), "progress": False}
     return ImageObfuscator("disclosed", **options).fit(images, s)
 
 

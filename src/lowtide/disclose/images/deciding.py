@@ -10,6 +10,7 @@ import numpy as np
 
 from lowtide.attack import attack
 from lowtide.attack.splits import stratified
+from lowtide.density.estimates import with_overlooked
 from lowtide.density.exposure import Bools
 from lowtide.density.secrets import Classes, Labels
 from lowtide.disclose.budget import Budget
@@ -93,7 +94,7 @@ class PictureProblem:
             seed=self.seed,
             progress=False,
         )
-        return Check(found.headline.information, found)
+        return Check(with_overlooked(found.headline.information), found)
 
 
 def plan_curve(problem: PictureProblem, tick: Tick = lambda _: None) -> PicturePlan:

@@ -10,6 +10,7 @@ import numpy as np
 
 from lowtide.attack import attack
 from lowtide.attack.splits import Split, grouped, stratified
+from lowtide.density.estimates import with_overlooked
 from lowtide.density.exposure import Bools
 from lowtide.density.secrets import Classes, Labels
 from lowtide.disclose.budget import Budget
@@ -105,7 +106,7 @@ class TextProblem:
             seed=self.seed,
             progress=False,
         )
-        return Check(found.headline.information, found)
+        return Check(with_overlooked(found.headline.information), found)
 
     def _some(self, rows: Labels, most: int) -> Labels:
         if len(rows) <= most:

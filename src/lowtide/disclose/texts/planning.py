@@ -10,7 +10,7 @@ it still when the word is gone.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,7 @@ from lowtide.attack.calibration import calibrate
 from lowtide.attack.splits import Split
 from lowtide.attack.text_learners import TermWeights, fit_logistic
 from lowtide.density.critics.bag import log_odds
+from lowtide.density.estimates import with_overlooked
 from lowtide.density.exposure import Bools
 from lowtide.density.secrets import Labels
 from lowtide.disclose.budget import Budget, Reading
@@ -107,4 +108,5 @@ class TermPlanner:
     def _read(self, scores: Floats, judge: Labels) -> Reading:
         codes = self.codes[judge]
         believed = calibrate(log_softmax(np.maximum(scores, -30.0), axis=1), codes, prior=self.prior)
-        return Reading.of(np.log(believed(scores)) - np.log(self.prior), codes, self.prior)
+        reading = Reading.of(np.log(believed(scores)) - np.log(self.prior), codes, self.prior)
+        return replace(reading, leakage=with_overlooked(reading.leakage))
