@@ -13,6 +13,7 @@ from lowtide.attack.splits import stratified
 from lowtide.density.estimates import with_overlooked
 from lowtide.density.exposure import Bools
 from lowtide.density.secrets import Classes, Labels
+from lowtide.disclose.agreeing import hide_until_agreed
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.deciding import Check
 from lowtide.disclose.images.mechanism import PictureMechanism
@@ -28,7 +29,6 @@ Tick = Callable[[float], None]
 CHECKERS = ("edges", "small network")
 _JUDGING = 0.25  # share of the images
 _ATTACKED = 20_000
-_LEAST_ROWS, _LEAST_PER_CLASS = 20, 5  # what `attack` needs
 _MORE = 0.05  # share of the pixels that is hidden in addition while attackers disagree
 
 
@@ -124,27 +124,15 @@ def make_plan(
         return chosen, problem.check(chosen)
     met = next((point for point in plan.curve if budget.meets(point.reading)), None)
     chosen = plan.everything() if met is None else plan.at(met.kept)
-    check = problem.check(chosen)
-    while not check.agrees(budget):
-        tick(0.75 + 0.2 * float(chosen.hidden.mean()))
-        if (chosen.hidden | problem.keep).all():
-            raise _unreachable(problem, budget, check)
-        more = plan.at(max(0.0, chosen.kept - _MORE))
-        chosen = more if (more.hidden & ~chosen.hidden).any() else plan.everything()
-        check = problem.check(chosen)
-    return chosen, check
-
-
-def refuse_few(codes: Labels, classes: Classes) -> None:
-    """Refuse images too few to attack a rehearsal with: nothing would be known of the release."""
-    if len(codes) < _LEAST_ROWS:
-        raise LowtideError(f"got {len(codes)} images; a rehearsal of the release needs at least {_LEAST_ROWS}")
-    rare = int((np.bincount(codes, minlength=len(classes.labels)) < _LEAST_PER_CLASS).sum())
-    if rare:
-        raise LowtideError(
-            f"{rare} of the {len(classes.labels)} classes of s have fewer than {_LEAST_PER_CLASS} images; a rehearsal "
-            "of the release cannot be attacked without them: merge or drop them"
-        )
+    return hide_until_agreed(
+        chosen,
+        budget,
+        check=problem.check,
+        keep=problem.keep,
+        step=_MORE,
+        unreachable=lambda check: _unreachable(problem, budget, check),
+        tick=tick,
+    )
 
 
 def _unreachable(problem: PictureProblem, budget: Budget, check: Check) -> LowtideError:

@@ -14,11 +14,12 @@ from lowtide.density import TIDE
 from lowtide.density.exposure import Bools
 from lowtide.density.progress import progress_bar
 from lowtide.density.secrets import is_vector, read_classes
+from lowtide.disclose.agreeing import refuse_few
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import Certificate, certify_disclosed, certify_paper, certify_plan
 from lowtide.disclose.deciding import Check
-from lowtide.disclose.images.deciding import CHECKERS, PictureProblem, Tick, make_plan, refuse_few
+from lowtide.disclose.images.deciding import CHECKERS, PictureProblem, Tick, make_plan
 from lowtide.disclose.images.hider import PictureHider
 from lowtide.disclose.images.mechanism import PictureMechanism
 from lowtide.disclose.images.policies import PicturePaper, PicturePlan, PicturePolicy
@@ -158,7 +159,7 @@ class ImageObfuscator(BaseEstimator):  # type: ignore[misc]
         if is_vector(s):
             raise LowtideError("the secret is a vector of numbers; hiding needs finitely many values: put it into bins")
         classes, codes = read_classes(s)
-        refuse_few(codes, classes)
+        refuse_few(codes, classes, "images")
         grid = Grid(*pictures.shape, count("patch", self.patch, 1))
         keep, hide = numbered("keep", self.keep, len(grid)), numbered("hide", self.hide, len(grid))
         if (keep & hide).any():

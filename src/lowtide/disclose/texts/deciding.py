@@ -13,6 +13,7 @@ from lowtide.attack.splits import Split, grouped, stratified
 from lowtide.density.estimates import with_overlooked
 from lowtide.density.exposure import Bools
 from lowtide.density.secrets import Classes, Labels
+from lowtide.disclose.agreeing import hide_until_agreed
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.deciding import Check
 from lowtide.disclose.noise import KeyedNoise
@@ -26,7 +27,6 @@ Tick = Callable[[float], None]
 CHECKERS = ("words", "weighted words", "naive bayes")
 _JUDGING, _READING = 0.25, 0.25  # share of the texts, and of those for planning
 _ATTACKED, _PLANNED = 40_000, 60_000
-_LEAST_TEXTS, _LEAST_PER_CLASS = 20, 5  # what `attack` needs
 _MORE = 0.03  # share of the words that is hidden in addition while attackers disagree
 
 
@@ -133,27 +133,15 @@ def make_plan(problem: TextProblem, *, budget: Budget | None, kept: float | None
         chosen = plan.at(1.0 if kept is None else kept)
         return chosen, problem.check(chosen)
     chosen = plan.under(budget) or plan.everything()
-    check = problem.check(chosen)
-    while not check.agrees(budget):
-        tick(0.7 + 0.25 * (1 - chosen.kept))
-        if (chosen.hidden | problem.keep).all():
-            raise _unreachable(problem, budget, check)
-        more = plan.at(max(0.0, chosen.kept - _MORE))
-        chosen = more if (more.hidden & ~chosen.hidden).any() else plan.everything()
-        check = problem.check(chosen)
-    return chosen, check
-
-
-def refuse_few(codes: Labels, classes: Classes) -> None:
-    """Refuse texts too few to attack a rehearsal with: nothing would be known of the release."""
-    if len(codes) < _LEAST_TEXTS:
-        raise LowtideError(f"got {len(codes)} texts; a rehearsal of the release needs at least {_LEAST_TEXTS}")
-    rare = int((np.bincount(codes, minlength=len(classes.labels)) < _LEAST_PER_CLASS).sum())
-    if rare:
-        raise LowtideError(
-            f"{rare} of the {len(classes.labels)} classes of s have fewer than {_LEAST_PER_CLASS} texts; a rehearsal "
-            "of the release cannot be attacked without them: merge or drop them"
-        )
+    return hide_until_agreed(
+        chosen,
+        budget,
+        check=problem.check,
+        keep=problem.keep,
+        step=_MORE,
+        unreachable=lambda check: _unreachable(problem, budget, check),
+        tick=tick,
+    )
 
 
 def _unreachable(problem: TextProblem, budget: Budget, check: Check) -> LowtideError:

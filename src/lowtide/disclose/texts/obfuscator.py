@@ -16,13 +16,14 @@ from lowtide.density.exposure import Bools
 from lowtide.density.progress import progress_bar
 from lowtide.density.secrets import is_vector, read_classes
 from lowtide.density.text_fitting import read_groups
+from lowtide.disclose.agreeing import refuse_few
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import Certificate, full_disclosure
 from lowtide.disclose.deciding import Check
 from lowtide.disclose.keys import open_noise
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
-from lowtide.disclose.texts.deciding import CHECKERS, TextProblem, Tick, make_plan, refuse_few
+from lowtide.disclose.texts.deciding import CHECKERS, TextProblem, Tick, make_plan
 from lowtide.disclose.texts.hider import TextHider
 from lowtide.disclose.texts.policies import TermPaper, TermPlan, TextPolicy
 from lowtide.disclose.texts.rewriting import HOW, MARK, How, ReleasedTexts
@@ -163,7 +164,7 @@ class TextObfuscator(BaseEstimator):  # type: ignore[misc]
         if is_vector(s):
             raise LowtideError("the secret is a vector of numbers; hiding needs finitely many values: put it into bins")
         classes, codes = read_classes(s)
-        refuse_few(codes, classes)
+        refuse_few(codes, classes, "texts")
         seed = count("random_state", self.random_state, 0)
         options = _OPTIONS if self.features is None else self.features
         density = self._density(listed, codes, groups, options) if self.policy == "paper" else None
