@@ -132,7 +132,7 @@ def test_the_paper_recipe_saves_and_loads(secret, tmp_path):
 def test_warns_when_training_beats_the_held_out_interval(monkeypatch):
     null = TIDE(critic="null").fit(X, S).artefact
     report = FitReport("made up", True, Estimate(0.1, 0.05, 0.15, 40), training=0.2)
-    monkeypatch.setattr(tide_module, "fit_density", lambda *_: replace(null, report=report))
+    monkeypatch.setattr(tide_module, "fit_density", lambda *_, **__: replace(null, report=report))
     with pytest.warns(UserWarning, match=r"0\.200 nat lies above the held-out interval \[0\.050, 0\.150\]"):
         TIDE().fit(X, S)
 
