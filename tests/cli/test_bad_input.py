@@ -222,3 +222,15 @@ def test_wrong_usage_exits_with_2(lowtide, arguments):
     ran = lowtide(*arguments)
     assert ran.code == 2
     assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize(("verb", "option"), [("scan", "--save"), ("plan", "--out")])
+def test_a_folder_of_somebody_else_is_never_replaced(verb, option, refused, home, tmp_path):
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "config.json").write_text('{"name": "my web site"}')
+    (project / "index.html").write_text("<p>hello</p>")
+    said = refused(verb, home.survey, *VERBS[verb], option, project)
+    assert "nothing was changed" in said
+    assert (project / "config.json").read_text() == '{"name": "my web site"}'
+    assert (project / "index.html").read_text() == "<p>hello</p>"

@@ -209,7 +209,7 @@ class TestDamage:
     def test_saving_over_something_else(self, density, tmp_path):
         (tmp_path / "precious").mkdir()
         (tmp_path / "precious" / "thesis.txt").write_text("years of work")
-        with pytest.raises(LowtideError, match="is no Lowtide bundle; choose another name"):
+        with pytest.raises(LowtideError, match="not a Lowtide folder of this kind; nothing was changed"):
             density.save(tmp_path / "precious")
         assert (tmp_path / "precious" / "thesis.txt").exists()
 

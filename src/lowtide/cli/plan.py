@@ -36,6 +36,7 @@ from lowtide.cli.texts import Group, MinCount, MostTerms, Ngrams, Stop, Terms, T
 from lowtide.data import find_column
 from lowtide.data.table_plan import TablePlan
 from lowtide.density import TIDE
+from lowtide.density.bundle import check_bundle_place
 from lowtide.disclose import Budget, Obfuscator, Plan
 from lowtide.errors import LowtideError
 from lowtide.report.console import print_table, write_json
@@ -261,8 +262,8 @@ def _check_places(
             f"{large} needs more than a JSON file holds; name a folder instead, such as --out "
             f"{output.with_suffix('.lowtide')}"
         )
-    if not single and output.exists() and not (output / "config.json").is_file():
-        raise LowtideError(f"--out {output} exists and is no plan; choose another name, or remove it")
+    if not single:
+        check_bundle_place(output)
     files = {"--json": json, "--report": report}
     folders = {"--figures": figures}
     (files if single else folders)["--out"] = output

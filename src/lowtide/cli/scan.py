@@ -32,6 +32,7 @@ from lowtide.cli.outputs import check_outputs
 from lowtide.cli.pictures import Grey, Opening, Patch, Resize, Samples, Strict, are_pictures, scan_folder
 from lowtide.cli.texts import Group, MinCount, MostTerms, Ngrams, Stop, Terms, Text, Without, are_texts, scan_corpus
 from lowtide.density import TIDE
+from lowtide.density.bundle import check_bundle_place
 from lowtide.density.scan import Scan, scan
 from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.report.console import print_table, write_json
@@ -73,6 +74,8 @@ def run(
     Example: lowtide scan tweets.csv --text text --secret party --group author --save party.lowtide
     """
     check_outputs({"data": file}, {"--json": json, "--report": report}, folders={"--figures": figures, "--save": save})
+    if save is not None:
+        check_bundle_place(save)
     if are_texts(file, text, group):
         scan_corpus(
             file,

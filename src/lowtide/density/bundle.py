@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,10 +18,13 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from lowtide.errors import LowtideError
+from lowtide.files import check_replaceable, write_folder
 
 FORMAT = "lowtide-density"
 VERSION = 2  # 1 had no missing numbers, dates or merged categories in its encoder; it is still read
 _CONFIG, _MODEL = "config.json", "model.safetensors"
+_MARK = "lowtide-"  # how the format of every bundle begins
+_NAMES = frozenset({_CONFIG, _MODEL, "card.json", "card.md"})  # what a bundle may hold
 
 
 def write_bundle(
@@ -43,27 +44,25 @@ def write_bundle(
         form: what kind of bundle it is.
         beside: further texts to put into the folder, by file name.
     """
-    if path.exists() and not (path / _CONFIG).is_file():
-        raise LowtideError(f"{path} exists and is no Lowtide bundle; choose another name or remove it")
     model = save_tensors({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
     head = {"format": form, "version": VERSION, "sha256": hashlib.sha256(model).hexdigest()}
-    text = json.dumps({**head, **config}, indent=2, allow_nan=False)
+    text = json.dumps({**head, **config}, indent=2, allow_nan=False) + "\n"
+    write_folder(path, {_MODEL: model, _CONFIG: text, **(beside or {})}, ours=is_bundle, names=_NAMES)
+
+
+def check_bundle_place(path: Path) -> None:
+    """Refuse a place where no bundle can be written, before the long work."""
+    check_replaceable(path, ours=is_bundle, names=_NAMES)
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether a folder carries the mark of a bundle, of whatever kind; any other `config.json` is somebody else's."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-    except OSError as error:
-        raise LowtideError(f"cannot write {path}: {error.strerror}; choose a folder you may write to") from error
-    try:
-        (partial / _MODEL).write_bytes(model)
-        (partial / _CONFIG).write_text(text + "\n", encoding="utf-8")
-        for name, content in (beside or {}).items():
-            (partial / name).write_text(content, encoding="utf-8")
-        if path.exists():
-            shutil.rmtree(path)
-        partial.replace(path)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
+        config = json.loads((path / _CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    form = config.get("format") if isinstance(config, dict) else None
+    return isinstance(form, str) and form.startswith(_MARK) and isinstance(config.get("version"), int)
 
 
 def read_bundle(path: Path, *, form: str = FORMAT) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -16,6 +14,7 @@ from lowtide.density.critics.bag import Bag, Weights
 from lowtide.density.critics.base import Null
 from lowtide.density.partial_texts import text_vocabulary
 from lowtide.errors import LowtideError
+from lowtide.files import write_folder
 
 if TYPE_CHECKING:
     from lowtide.density.artefact import Density
@@ -85,29 +84,9 @@ def _onnx() -> ModuleType:
 
 
 def _write(path: Path, files: dict[str, bytes]) -> Path:
-    """Write a folder under another name and move it into place."""
-    if path.exists() and not all((path / name).is_file() for name in files):
-        raise LowtideError(f"{path} exists and is no ONNX export; choose another name or remove it")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}."))
-    except OSError as error:
-        raise LowtideError(f"cannot write {path}: {error.strerror}; choose a folder you may write to") from error
-    try:
-        new = work / "new"
-        new.mkdir()
-        for name, content in files.items():
-            (new / name).write_bytes(content)
-        if path.exists():
-            path.rename(work / "old")
-        new.rename(path)
-    except OSError as error:
-        raise LowtideError(f"cannot write {path}: {error.strerror}; choose another name or folder") from error
-    finally:
-        if (work / "old").exists() and not path.exists():
-            (work / "old").rename(path)
-        shutil.rmtree(work, ignore_errors=True)
-    return path
+    """Write the export; an older export that stands there is replaced."""
+    names = frozenset(files)
+    return write_folder(path, files, ours=lambda there: names <= {e.name for e in there.iterdir()}, names=names)
 
 
 class _Graph:

@@ -1,0 +1,74 @@
+"""Files and folders appear whole or not at all, and nobody else's folder is ever replaced."""
+
+import json
+
+import pytest
+
+from lowtide.errors import LowtideError
+from lowtide.files import write_folder
+
+NAMES = frozenset({"config.json", "data.bin"})
+
+
+def ours(path):
+    return (path / "config.json").is_file() and "mine" in (path / "config.json").read_text()
+
+
+def write(path, text="mine"):
+    return write_folder(path, {"config.json": text, "data.bin": b"1"}, ours=ours, names=NAMES)
+
+
+def test_a_new_folder_appears_with_all_its_files(tmp_path):
+    write(tmp_path / "deep" / "folder")
+    assert sorted(entry.name for entry in (tmp_path / "deep" / "folder").iterdir()) == sorted(NAMES)
+    assert [entry.name for entry in (tmp_path / "deep").iterdir()] == ["folder"]
+
+
+def test_a_folder_of_ours_is_replaced(tmp_path):
+    write(tmp_path / "folder")
+    write(tmp_path / "folder", "mine again")
+    assert (tmp_path / "folder" / "config.json").read_text() == "mine again"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
+
+
+def test_an_empty_folder_may_be_filled(tmp_path):
+    (tmp_path / "folder").mkdir()
+    assert write(tmp_path / "folder") == tmp_path / "folder"
+
+
+@pytest.mark.parametrize("config", ['{"compilerOptions": {}}', "not json at all"])
+def test_a_project_that_has_a_config_file_is_left_alone(tmp_path, config):
+    project = tmp_path / "project"
+    (project / "src").mkdir(parents=True)
+    (project / "config.json").write_text(config)
+    (project / "src" / "main.py").write_text("print()")
+    with pytest.raises(LowtideError, match="nothing was changed"):
+        write(project)
+    assert (project / "config.json").read_text() == config
+    assert (project / "src" / "main.py").read_text() == "print()"
+
+
+def test_a_folder_of_ours_with_a_foreign_file_is_left_alone(tmp_path):
+    write(tmp_path / "folder")
+    (tmp_path / "folder" / "notes.txt").write_text("keep me")
+    with pytest.raises(LowtideError, match=r"also holds notes\.txt, which Lowtide did not write"):
+        write(tmp_path / "folder", "mine again")
+    assert (tmp_path / "folder" / "notes.txt").read_text() == "keep me"
+    assert (tmp_path / "folder" / "config.json").read_text() == "mine"
+
+
+def test_the_working_folder_is_left_alone(tmp_path, monkeypatch):
+    (tmp_path / "survey.csv").write_text("a,b\n")
+    (tmp_path / "config.json").write_text(json.dumps({"format": "mine"}))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LowtideError, match=r"survey\.csv"):
+        write(type(tmp_path)("."))
+    assert (tmp_path / "survey.csv").exists()
+
+
+def test_a_failure_while_writing_keeps_the_old_folder(tmp_path):
+    write(tmp_path / "folder")
+    with pytest.raises(LowtideError, match="cannot write"):
+        write_folder(tmp_path / "folder", {"no/such/place": "x"}, ours=ours, names=NAMES)
+    assert (tmp_path / "folder" / "config.json").read_text() == "mine"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
