@@ -23,17 +23,19 @@ from PIL import Image
 
 from lowtide import TIDE
 from lowtide.cli.picture_plan import write_release
-from lowtide.data import open_pictures
-from lowtide.data.picture_files import decode, encode, spread
-from lowtide.data.picture_plan import FolderPlan
 from lowtide.density.artefact import Density
-from lowtide.density.critics import Images
 from lowtide.density.critics.causal import CausalNet
-from lowtide.density.secrets import Classes
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_plan
-from lowtide.disclose.images import PictureHider, PictureMechanism, PicturePlan
-from lowtide.features.images import Grid, ImageEncoder
+from lowtide.images.critic import Images
+from lowtide.images.encoder import Grid, ImageEncoder
+from lowtide.images.files import decode, encode, spread
+from lowtide.images.hider import PictureHider
+from lowtide.images.mechanism import PictureMechanism
+from lowtide.images.opening import open_pictures
+from lowtide.images.plan_file import FolderPlan
+from lowtide.images.policies import PicturePlan
+from lowtide.labels import Classes
 from lowtide.report.console import parse_arguments, print_table, shortest, write_json
 
 

@@ -19,14 +19,15 @@ import pyarrow.parquet as pq
 
 from lowtide import TIDE, Obfuscator
 from lowtide.cli.release import release_file
-from lowtide.data import Writer, schema_of
-from lowtide.data.schema import type_word
-from lowtide.data.table_plan import TablePlan
-from lowtide.disclose.hider import Hider
-from lowtide.disclose.mechanisms import Mechanism
-from lowtide.disclose.policies import Plan
-from lowtide.features.frames import read_table
 from lowtide.report.console import parse_arguments, print_table, write_json
+from lowtide.table_files.reading import schema_of
+from lowtide.table_files.schema import type_word
+from lowtide.table_files.writing import Writer
+from lowtide.tables.encoder import read_table
+from lowtide.tables.hider import Hider
+from lowtide.tables.mechanism import Mechanism
+from lowtide.tables.plan_file import TablePlan
+from lowtide.tables.policies import Plan
 
 Task = Literal["release", "plain", "schema"]
 
@@ -34,7 +35,7 @@ _SECRET = "sex"
 _HIDDEN = ("age", "capital", "education", "relationship", "occupation")
 _CATEGORIES = {"workclass": 8, "education": 16, "occupation": 14, "relationship": 6, "country": 40}
 _SAMPLE = 2_000  # rows that the plan is made from
-_BATCH = 65_536  # rows written and decoded at once, as `lowtide.data` does
+_BATCH = 65_536  # rows written and decoded at once, as `lowtide.table_files` does
 _BLOCK = 1 << 20  # bytes of CSV read at once, the same
 _REPEATS = 3
 _SUFFIXES = (".csv", ".parquet")

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from lowtide import TIDE, worlds
-from lowtide.data.texts import read_texts
 from lowtide.density.artefact import Density
-from lowtide.density.text_scan import scan_terms
-from lowtide.features import TermOptions
 from lowtide.report.console import parse_arguments, print_table, shortest, write_json
+from lowtide.texts.reading import read_texts
+from lowtide.texts.scan import scan_terms
+from lowtide.texts.terms import TermOptions
 
 _FILE = "congress_tweets.csv.gz"
 _EACH = 75  # texts of a writer in the world

@@ -24,9 +24,9 @@ import torch
 
 from celeba_releases import SECRET, UTILITY, WAYS, Made, Read, Setup, faces, labels, make, read_label
 from lowtide.errors import LowtideError
+from lowtide.images.sheets import contact_sheet
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.report.figures import Series, plot_frontiers
-from lowtide.report.sheets import contact_sheet
 
 # Table 2 of the paper, in percent: emotion and gender, by attackers that were never retrained.
 PAPER = {

@@ -16,13 +16,14 @@ from typing import Any, Literal
 import numpy as np
 
 from lowtide import TIDE
-from lowtide.audit.adversarial import AdversarialFilter
-from lowtide.audit.picture_rivals import LowerNoise, LowerRedacted
 from lowtide.density.artefact import Density
-from lowtide.density.secrets import read_classes
-from lowtide.disclose.images import ImageObfuscator, PicturePlan
 from lowtide.errors import LowtideError
-from lowtide.features.images import Grid, Stack
+from lowtide.images.encoder import Grid, Stack
+from lowtide.images.obfuscator import ImageObfuscator
+from lowtide.images.policies import PicturePlan
+from lowtide.labels import read_classes
+from peers.adversarial import AdversarialFilter
+from peers.image_hiders import LowerNoise, LowerRedacted
 from picture_frontiers import Codes, Faces, Judge, hide, load
 
 SECRET, UTILITY = "Smiling", "Male"

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowtide import TIDE, worlds
-from lowtide.density.baselines import Classifier, Neighbours
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.worlds import FiniteWorld
+from peers.estimators import Classifier, Neighbours
 
 Floats = NDArray[np.float64]
 World = FiniteWorld[Floats]

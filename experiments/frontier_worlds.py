@@ -16,14 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowtide import TIDE, Obfuscator, worlds
-from lowtide.attack import attack
-from lowtide.audit import CorrelationRemover, Leace, MutualInformation, RandomFeatures, Rival, UniformNoise
-from lowtide.audit.distortion import column_rms, overall_rms
-from lowtide.disclose import Plan
+from lowtide.attack.panel import attack
+from lowtide.auditing.distortion import column_rms, overall_rms
 from lowtide.errors import Floats
 from lowtide.interface import World
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.report.figures import Series, plot_frontiers
+from lowtide.tables.policies import Plan
+from peers.erasers import CorrelationRemover, Leace
+from peers.hiders import MutualInformation, RandomFeatures, Rival, UniformNoise
 
 Way = tuple[str, str, Floats, float]
 """A way to hide, its setting, the fresh rows as it releases them, and the share of values it keeps as they were."""

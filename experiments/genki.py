@@ -16,15 +16,15 @@ from time import monotonic
 import numpy as np
 
 from lowtide import TIDE
-from lowtide.audit.picture_rivals import LowerNoise
 from lowtide.density.artefact import Density
-from lowtide.disclose.images import PicturePaper
-from lowtide.disclose.images.released import all_flags
 from lowtide.errors import LowtideError
-from lowtide.features.images import Grid
+from lowtide.images.encoder import Grid
+from lowtide.images.heatmaps import heat
+from lowtide.images.policies import PicturePaper
+from lowtide.images.released import all_flags
+from lowtide.images.sheets import contact_sheet
 from lowtide.report.console import parse_arguments, print_table, write_json
-from lowtide.report.heatmaps import heat
-from lowtide.report.sheets import contact_sheet
+from peers.image_hiders import LowerNoise
 from picture_frontiers import Faces, Judge, Judged, hide, kept_by, load
 
 PATCHES = (32, 16, 8, 4, 2)

@@ -12,12 +12,14 @@ from typing import Any, Literal
 import numpy as np
 
 from genki import by_rule, fit
-from lowtide.audit.picture_rivals import Blur, LowerNoise, LowerRedacted, Pixelation, WholeNoise
-from lowtide.disclose.images import ImageObfuscator, PicturePlan, PictureSequential
-from lowtide.disclose.images.released import all_flags
 from lowtide.errors import LowtideError
+from lowtide.images.obfuscator import ImageObfuscator
+from lowtide.images.policies import PicturePlan
+from lowtide.images.released import all_flags
+from lowtide.images.sequential import PictureSequential
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.report.figures import Series, plot_frontiers
+from peers.image_hiders import Blur, LowerNoise, LowerRedacted, Pixelation, WholeNoise
 from picture_frontiers import Faces, Judge, Judged, hide, kept_by, load
 
 KEPT = (0.9, 0.8, 0.75, 0.7, 0.65, 0.6, 0.5, 0.4)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from lowtide.data import open_pictures
 from lowtide.errors import LowtideError
+from lowtide.images.opening import open_pictures
 from lowtide.report.console import parse_arguments, print_table, write_json
 
 SIZES = (20, 50, 100, 200, 500, 1000)

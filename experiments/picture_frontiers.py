@@ -12,16 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lowtide.attack import FROM_CLEAN, IMAGE_ATTACKERS, Attacker, scores
-from lowtide.attack.edges import Album
-from lowtide.attack.pictures import Together, from_clean
-from lowtide.data import PictureFolder, cached, open_pictures
-from lowtide.density.secrets import read_classes
-from lowtide.disclose.images import PictureMechanism
+from lowtide.attack import scores
+from lowtide.attack.attackers import Attacker
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise, row_ids
 from lowtide.errors import LowtideError
-from lowtide.features.images import Chosen, Grid, Pictures, Stack
+from lowtide.images.arrays import cached
+from lowtide.images.attackers import FROM_CLEAN, IMAGE_ATTACKERS, Together, from_clean
+from lowtide.images.edges import Album
+from lowtide.images.encoder import Chosen, Grid, Pictures, Stack
+from lowtide.images.folder import PictureFolder
+from lowtide.images.mechanism import PictureMechanism
+from lowtide.images.opening import open_pictures
 from lowtide.interface import NATS_PER_BIT
+from lowtide.labels import read_classes
 
 Codes = NDArray[np.intp]
 FIXED = ("small network",)

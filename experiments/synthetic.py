@@ -18,15 +18,15 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lowtide.density import TIDE
-from lowtide.density.baselines import Kernel, Neighbours, PlugIn, Ratio
-from lowtide.density.critics.structured import Structured
-from lowtide.density.pairs.columns import Normaliser
-from lowtide.density.pairs.pairwise import Settings, correct
-from lowtide.density.pairs.residual import Training, fit_residual
-from lowtide.density.pairs.score import folds
-from lowtide.density.pairs.separable import Zero
+from lowtide.density.tide import TIDE
 from lowtide.report.console import parse_arguments, print_table, write_json
+from lowtide.vectors.columns import Normaliser
+from lowtide.vectors.critic import Structured
+from lowtide.vectors.pairwise import Settings, correct
+from lowtide.vectors.residual import Training, fit_residual
+from lowtide.vectors.score import folds
+from lowtide.vectors.separable import Zero
+from peers.estimators import Kernel, Neighbours, PlugIn, Ratio
 from synthetic_laws import Draw, Law, gaussian, square, three_way
 
 Floats = NDArray[np.float64]

@@ -18,20 +18,23 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lowtide import TIDE, Obfuscator
-from lowtide.attack import ATTACKERS, scores
-from lowtide.audit import CorrelationRemover, Leace, MutualInformation, RandomFeatures, Rival, UniformNoise
-from lowtide.data import read
-from lowtide.density.secrets import read_classes
-from lowtide.density.threads import one_thread
-from lowtide.disclose import Mechanism, Plan
+from lowtide.attack import scores
+from lowtide.attack.attackers import ATTACKERS
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
-from lowtide.disclose.planning import Point
 from lowtide.errors import LowtideError
 from lowtide.features import Features
-from lowtide.features.frames import read_table
 from lowtide.interface import Estimate
+from lowtide.labels import read_classes
 from lowtide.report.console import print_table, write_json
 from lowtide.report.figures import Series, plot_frontiers
+from lowtide.table_files.reading import read
+from lowtide.tables.encoder import read_table
+from lowtide.tables.mechanism import Mechanism
+from lowtide.tables.planning import Point
+from lowtide.tables.policies import Plan
+from lowtide.threads import one_thread
+from peers.erasers import CorrelationRemover, Leace
+from peers.hiders import MutualInformation, RandomFeatures, Rival, UniformNoise
 
 PANEL = ("logistic regression", "boosted trees")  # on these tables nobody else reads more
 USERS = ("boosted trees",)

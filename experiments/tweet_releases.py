@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.linear_model import LogisticRegression
 
-from lowtide.attack import attack
+from lowtide.attack.panel import attack
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
-from lowtide.disclose.texts import TermPlan, TextObfuscator
-from lowtide.disclose.texts.rewriting import How, Rewriter, text_ids
 from lowtide.errors import LowtideError
-from lowtide.features import TermOptions
-from lowtide.features.substitutes import learn_similar
-from lowtide.features.texts import TextEncoder
 from lowtide.interface import NATS_PER_BIT
+from lowtide.texts.encoder import TextEncoder
+from lowtide.texts.obfuscator import TextObfuscator
+from lowtide.texts.policies import TermPlan
+from lowtide.texts.rewriting import How, Rewriter, text_ids
+from lowtide.texts.substitutes import learn_similar
+from lowtide.texts.terms import TermOptions
 
 KEPT = (0.95, 0.9, 0.8, 0.7, 0.6)
 LEARNT, TESTED = 40_000, 15_000  # tweets

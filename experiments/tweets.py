@@ -19,15 +19,15 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.linear_model import LogisticRegression
 
 from lowtide import TIDE
-from lowtide.data.texts import TextSet, read_texts
 from lowtide.density.artefact import Density
-from lowtide.density.text_scan import TermTable, scan_terms, top_terms
 from lowtide.errors import Floats, LowtideError
-from lowtide.features import TermOptions
 from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.report.figures import Series, plot_frontiers, plot_terms
-from lowtide.report.terms import TermLists, ToldTerm
+from lowtide.texts.lists import TermLists, ToldTerm
+from lowtide.texts.reading import TextSet, read_texts
+from lowtide.texts.scan import TermTable, scan_terms, top_terms
+from lowtide.texts.terms import TermOptions
 from tweet_releases import Released, releases
 
 FILE = "congress_tweets.csv.gz"

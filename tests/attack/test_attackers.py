@@ -6,7 +6,8 @@ import torch
 from scipy import sparse
 
 from lowtide import worlds
-from lowtide.attack import ATTACKERS, scores
+from lowtide.attack import scores
+from lowtide.attack.attackers import ATTACKERS
 from lowtide.errors import LowtideError
 
 STRONG = ("boosted trees", "network", "critic")

@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 from lowtide import worlds
 from lowtide.attack.calibration import calibrate
 from lowtide.attack.scores import information
-from lowtide.attack.splits import stratified
+from lowtide.splits import stratified
 
 PRIOR = np.array([0.3, 0.7])
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from lowtide import worlds
-from lowtide.attack import attack, audit_divergence, lower_bound
+from lowtide.attack.lower_bound import audit_divergence, lower_bound
+from lowtide.attack.panel import attack
 from lowtide.errors import LowtideError
 from lowtide.worlds.enumerable import EnumerableWorld
 

@@ -10,7 +10,8 @@ import pytest
 from scipy.stats import binom
 
 from lowtide import worlds
-from lowtide.attack import ATTACKERS, attack
+from lowtide.attack.attackers import ATTACKERS
+from lowtide.attack.panel import attack
 from lowtide.errors import LowtideError
 
 QUICK = ("logistic regression", "boosted trees")

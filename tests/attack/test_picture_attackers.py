@@ -7,13 +7,14 @@ import pytest
 import torch
 
 from lowtide import worlds
-from lowtide.attack import FROM_CLEAN, IMAGE_ATTACKERS, Album, attack, edges, pictures, scores
+from lowtide.attack import edges, pictures, scores
 from lowtide.attack.attackers import Held
-from lowtide.attack.edges import edges_and_shades
-from lowtide.attack.pictures import Together
-from lowtide.density.convnets import to_input
+from lowtide.attack.panel import attack
 from lowtide.errors import LowtideError
-from lowtide.features.images import Grid, Stack
+from lowtide.images.attackers import FROM_CLEAN, IMAGE_ATTACKERS, Together
+from lowtide.images.convnets import to_input
+from lowtide.images.edges import Album, edges_and_shades
+from lowtide.images.encoder import Grid, Stack
 
 SIZE = 16
 WORLD = worlds.drawn_faces(SIZE)

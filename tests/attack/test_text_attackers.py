@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.attack import TEXT_ATTACKERS, attack
-from lowtide.attack.splits import grouped
-from lowtide.attack.texts import Corpus
+from lowtide.attack.panel import attack
 from lowtide.errors import LowtideError
+from lowtide.splits import grouped
+from lowtide.texts.attackers import TEXT_ATTACKERS, Corpus
 from lowtide.worlds.text import naive_bayes_text
 
 WORLD = naive_bayes_text(150, length=12.0, charged=0.3, strength=1.0, seed=3)

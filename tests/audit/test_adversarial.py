@@ -5,10 +5,10 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from lowtide.audit.adversarial import AdversarialFilter
-from lowtide.audit.unet import UNet
 from lowtide.errors import LowtideError
-from lowtide.features.images import Pictures
+from lowtide.images.encoder import Pictures
+from peers.adversarial import AdversarialFilter
+from peers.unet import UNet
 
 SMALL = {"widths": (8, 16), "pretraining": 6, "drawing": 6, "rate": 2e-3, "progress": False}
 TRAIN, TEST = slice(0, 320), slice(320, None)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from lowtide.audit import changed
+from lowtide.auditing.change import changed
 from lowtide.errors import LowtideError
 
 CLEAN = {

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lowtide.audit import Gate, audit
-from lowtide.audit.judge import HEADER
+from lowtide.auditing.judging import HEADER, audit
+from lowtide.auditing.verdict import Gate
 from lowtide.errors import LowtideError
 from lowtide.interface import Estimate
 from lowtide.worlds import gaussian_xor, naive_bayes_text, rare_value, redundant_bit, shifted_gaussian

@@ -6,7 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
-from lowtide.audit.picture_rivals import (
+from lowtide.errors import LowtideError
+from lowtide.images.encoder import Grid, Pictures, Stack
+from peers.hiders import UniformNoise
+from peers.image_hiders import (
     Blur,
     LowerNoise,
     LowerRedacted,
@@ -15,9 +18,6 @@ from lowtide.audit.picture_rivals import (
     WholeNoise,
     mean_image,
 )
-from lowtide.audit.rivals import UniformNoise
-from lowtide.errors import LowtideError
-from lowtide.features.images import Grid, Pictures, Stack
 
 RIVALS = [
     (LowerRedacted(), 0.5),

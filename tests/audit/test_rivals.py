@@ -10,10 +10,11 @@ from scipy import sparse
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 
-from lowtide.audit import CorrelationRemover, Leace, MutualInformation, RandomFeatures, UniformNoise
 from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.worlds import gaussian_xor, shifted_gaussian
+from peers.erasers import CorrelationRemover, Leace
+from peers.hiders import MutualInformation, RandomFeatures, UniformNoise
 
 RIVALS = [
     (UniformNoise(), 0.5),

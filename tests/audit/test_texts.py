@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowtide import worlds
-from lowtide.audit import audit
-from lowtide.audit.texts import changed_texts
+from lowtide.auditing.judging import audit
 from lowtide.errors import LowtideError
+from lowtide.texts.comparison import changed_texts
 
 WORDS = ("one", "two", "three", "four", "five")
 texts = st.lists(st.lists(st.sampled_from(WORDS), max_size=6), min_size=1, max_size=8)

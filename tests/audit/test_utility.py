@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from lowtide.audit import Prediction, predicts
-from lowtide.audit.predictions import r_squared
+from lowtide.auditing.predictions import Prediction, r_squared
+from lowtide.auditing.utility import predicts
 from lowtide.errors import LowtideError
 from lowtide.worlds import gaussian_xor, shifted_gaussian
 

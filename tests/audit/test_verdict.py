@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.attack import AttackReport
-from lowtide.audit import Gate, give_verdict
-from lowtide.audit.verdict import percentages
+from lowtide.attack.panel import AttackReport
+from lowtide.auditing.verdict import Gate, give_verdict, percentages
 from lowtide.errors import LowtideError
 from lowtide.interface import Attack, Estimate
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from lowtide.data import read
+from lowtide.table_files.reading import read
 
 
 def write(path, text, encoding="utf-8"):

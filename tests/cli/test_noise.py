@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lowtide.data import read
+from lowtide.table_files.reading import read
 
 
 @pytest.fixture(scope="module")

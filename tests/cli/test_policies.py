@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from lowtide.data.table_plan import TablePlan
+from lowtide.tables.plan_file import TablePlan
 
 
 @pytest.mark.parametrize("policy", ["disclosed", "paper"])

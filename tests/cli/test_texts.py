@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lowtide.data import read
-from lowtide.data.text_plan import TextPlan
-from lowtide.disclose.texts.rewriting import rebuild
+from lowtide.table_files.reading import read
+from lowtide.texts.plan_file import TextPlan
+from lowtide.texts.rewriting import rebuild
 
 PLAIN = [head + tail for head in ("ba", "do", "fi", "gu", "ke") for tail in ("lan", "mor", "nit", "pel", "ras", "vik")]
 TELLING = (("zorrik", "yalben", "wuxtar", "quorin"), ("plimda", "trenko", "skarvo", "dremlu"))

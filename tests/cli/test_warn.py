@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from lowtide.cli.main import app
 from lowtide.cli.texts import printable
 from lowtide.cli.warn import marked
-from lowtide.density import Density
+from lowtide.density.artefact import Density
 
 PLAIN = [head + tail for head in ("ba", "do", "fi", "gu") for tail in ("lan", "mor", "nit", "pel", "ras", "vik")]
 TELLING = (("zorrik", "yalben"), ("plimda", "trenko"))

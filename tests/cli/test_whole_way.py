@@ -6,8 +6,8 @@ import json
 import pyarrow.compute as pc
 import pytest
 
-from lowtide.data import read
-from lowtide.disclose import ReleaseCard
+from lowtide.disclose.card import ReleaseCard
+from lowtide.table_files.reading import read
 
 KEPT = ("age", "income", "member", "joined", "gap", "country")
 

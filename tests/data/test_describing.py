@@ -8,8 +8,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from lowtide.data import describe
 from lowtide.errors import LowtideError
+from lowtide.tables.describing import describe
 
 N = 100
 RNG = np.random.default_rng(0)

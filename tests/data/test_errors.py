@@ -9,8 +9,9 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from lowtide.data import batches, find_column, read
 from lowtide.errors import LowtideError
+from lowtide.table_files.formats import find_column
+from lowtide.table_files.reading import batches, read
 
 RAW = "Zarquon77"  # stands for what must not be told
 

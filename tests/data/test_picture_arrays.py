@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lowtide.data import cached, open_pictures
-from lowtide.data.picture_arrays import open_npz
 from lowtide.errors import LowtideError
-from lowtide.features.images import Stack
+from lowtide.images.arrays import cached, open_npz
+from lowtide.images.encoder import Stack
+from lowtide.images.opening import open_pictures
 
 RNG = np.random.default_rng(5)
 BYTES = RNG.integers(0, 256, (7, 6, 8, 3), dtype=np.uint8)

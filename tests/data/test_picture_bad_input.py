@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lowtide.data import open_pictures
-from lowtide.data.picture_files import NOT_AN_IMAGE, encode
 from lowtide.errors import LowtideError
+from lowtide.images.files import NOT_AN_IMAGE, encode
+from lowtide.images.opening import open_pictures
 
 NOISE = np.random.default_rng(1).integers(0, 256, (32, 32, 3), dtype=np.uint8)
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, PngImagePlugin
 
-from lowtide.data.picture_files import (
+from lowtide.images.files import (
     DAMAGED,
     NOT_AN_IMAGE,
     TOO_DEEP,

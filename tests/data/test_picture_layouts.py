@@ -6,9 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from lowtide.data import open_pictures
 from lowtide.errors import LowtideError
-from lowtide.features.images import Pictures
+from lowtide.images.encoder import Pictures
+from lowtide.images.opening import open_pictures
 
 
 def picture(path, value=0, size=(8, 6), mode="RGB"):

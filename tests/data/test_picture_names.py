@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from scipy.stats import norm
 
-from lowtide.data import names_tell, open_pictures, pair, read_mapping
-from lowtide.data.picture_names import _neighbours, mapping_text, shuffled_names
 from lowtide.errors import LowtideError
+from lowtide.images.names import _neighbours, mapping_text, names_tell, pair, read_mapping, shuffled_names
+from lowtide.images.opening import open_pictures
 
 N = 400
 RNG = np.random.default_rng(11)

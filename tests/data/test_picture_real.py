@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lowtide.data import PictureWriter, names_tell, open_pictures
+from lowtide.images.names import names_tell
+from lowtide.images.opening import open_pictures
+from lowtide.images.writing import PictureWriter
 
 GIVEN = os.environ.get("LOWTIDE_DATA")
 SETS = {"genki4k": ("smile", 4000, (64, 64, 3)), "celeba": ("Smiling", 5000, (218, 178, 3))}

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lowtide.data import PictureWriter, open_pictures, pair, read_mapping
 from lowtide.errors import LowtideError
+from lowtide.images.names import pair, read_mapping
+from lowtide.images.opening import open_pictures
+from lowtide.images.writing import PictureWriter
 
 RNG = np.random.default_rng(7)
 SIZE = (6, 8, 3)

@@ -13,15 +13,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lowtide.data import Writer, batches, read, schema_of
 from lowtide.errors import LowtideError
+from lowtide.table_files.reading import batches, read, schema_of
+from lowtide.table_files.writing import Writer
 
 
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of a few rows, so that types found in the first must be revised."""
-    monkeypatch.setattr("lowtide.data.separated._BLOCK", 128)
-    monkeypatch.setattr("lowtide.data.lines._BLOCK", 64)
+    monkeypatch.setattr("lowtide.table_files.separated._BLOCK", 128)
+    monkeypatch.setattr("lowtide.table_files.lines._BLOCK", 64)
 
 
 WORDS = ["0", "1", "7", "-3", "2.5", "1e5", "true", "False", "2020-01-02", "12:30:00", "text", "ü", "NA", "nan"]
@@ -129,7 +130,7 @@ MEASURE = """
 import sys
 from pathlib import Path
 import pyarrow as pa
-from lowtide.data import batches, read
+from lowtide.table_files import batches, read
 def peak():  # in MB, since the process began; that of getrusage is inherited from the process that starts it
     return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
 begin = peak()

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lowtide.data import FORMATS, Writer, batches, read
+from lowtide.table_files.formats import FORMATS
+from lowtide.table_files.reading import batches, read
+from lowtide.table_files.writing import Writer
 
 SUFFIXES = sorted(FORMATS)
 DIFFERENT = [".arrow", ".csv", ".jsonl", ".parquet", ".tsv"]  # the others are packed, or the same by another name

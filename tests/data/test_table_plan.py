@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lowtide.data.table_plan import TablePlan
-from lowtide.density import TIDE
-from lowtide.disclose import Obfuscator
+from lowtide.density.tide import TIDE
 from lowtide.disclose.noise import KeyedNoise
+from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.errors import LowtideError
+from lowtide.tables.plan_file import TablePlan
 
 
 def make_table(rows=200, seed=0):

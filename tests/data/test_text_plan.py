@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lowtide.data import read
-from lowtide.data.text_plan import TextPlan, is_text_plan, write_changes
-from lowtide.data.texts import read_texts
 from lowtide.disclose.noise import KeyedNoise
-from lowtide.disclose.texts import TextObfuscator
-from lowtide.disclose.texts.rewriting import rebuild
 from lowtide.errors import LowtideError
+from lowtide.table_files.reading import read
+from lowtide.texts.obfuscator import TextObfuscator
+from lowtide.texts.plan_file import TextPlan, is_text_plan, write_changes
+from lowtide.texts.reading import read_texts
+from lowtide.texts.rewriting import rebuild
 
 PLAIN = [head + tail for head in ("ba", "do", "fi", "gu") for tail in ("lan", "mor", "nit", "pel", "ras", "vik")]
 TELLING = (("zorrik", "yalben"), ("plimda", "trenko"))

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.data.texts import TextCounts, duplicates, read_texts, split_groups
 from lowtide.errors import LowtideError
-from lowtide.features.terms import find_terms
+from lowtide.texts.reading import TextCounts, duplicates, read_texts, split_groups
+from lowtide.texts.terms import find_terms
 
 RAW = "Zarquon77"  # stands for what must not be told
 TABLE = {

@@ -7,15 +7,15 @@ import pandas as pd
 import pytest
 import torch
 
-from lowtide.density import Density, FitReport
-from lowtide.density.critics import Masked, Null
-from lowtide.density.critics.masked import Shape, initial_weights
+from lowtide.density.artefact import Density, FitReport
+from lowtide.density.critics.base import Null
+from lowtide.density.critics.masked import Masked, Shape, initial_weights
 from lowtide.density.scaling import RankScaling
-from lowtide.density.secrets import Classes
 from lowtide.errors import LowtideError
 from lowtide.features import Features
-from lowtide.features.frames import Encoder, read_table
 from lowtide.interface import Estimate
+from lowtide.labels import Classes
+from lowtide.tables.encoder import Encoder, read_table
 
 GROUPS = np.array([0, 1, 1, 2, 3, 3, 3, 4])
 

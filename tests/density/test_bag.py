@@ -13,10 +13,10 @@ from lowtide.density.artefact import Density
 from lowtide.density.bag_fitting import fit_bag
 from lowtide.density.critics.bag import Bag, average, initial_networks, log_odds
 from lowtide.density.options import Options
-from lowtide.density.secrets import read_classes
 from lowtide.errors import LowtideError
 from lowtide.features import Features, one_per_column
-from lowtide.features.frames import Encoder
+from lowtide.labels import read_classes
+from lowtide.tables.encoder import Encoder
 
 VOCABULARY = 300
 

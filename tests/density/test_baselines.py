@@ -10,9 +10,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
 from lowtide import worlds
-from lowtide.density.baselines import Classifier, Kernel, Neighbours, PlugIn, Ratio
 from lowtide.errors import LowtideError
 from lowtide.interface import Estimate
+from peers.estimators import Classifier, Kernel, Neighbours, PlugIn, Ratio
 
 VECTOR, CLASSES = {"secret": "vector"}, {"secret": "classes"}
 ALL = [PlugIn, Kernel, Ratio, Neighbours, Classifier]

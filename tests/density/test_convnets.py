@@ -6,9 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.density.convnets import augment, erase, fast, paper_cnn, small_cnn, to_input
-from lowtide.density.threads import one_thread
 from lowtide.errors import LowtideError
+from lowtide.images.convnets import augment, erase, fast, paper_cnn, small_cnn, to_input
+from lowtide.threads import one_thread
 
 
 def pixels(n, height, width, channels=3, seed=0):

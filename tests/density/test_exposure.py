@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from lowtide.density.exposure import Subsets
-from lowtide.density.finite import fit_masked
+from lowtide.density.masked_fitting import fit_masked
+from lowtide.density.masking import Subsets
 from lowtide.density.options import Options
-from lowtide.density.secrets import read_classes
 from lowtide.features import one_per_column
+from lowtide.labels import read_classes
 
 
 class Only:

@@ -6,11 +6,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.density.convnets import paper_cnn, small_cnn
 from lowtide.density.critics.causal import CausalNet
-from lowtide.density.critics.images import Images, PaperImages, masked_input, pixels_seen
-from lowtide.density.image_training import draw_masks
-from lowtide.features.images import Grid
+from lowtide.images.convnets import paper_cnn, small_cnn
+from lowtide.images.critic import Images, PaperImages, masked_input, pixels_seen
+from lowtide.images.encoder import Grid
+from lowtide.images.training import draw_masks
 
 GRIDS = [Grid(16, 16, 1, 4), Grid(37, 29, 3, 3), Grid(32, 48, 3, 8), Grid(40, 24, 1, 16), Grid(110, 70, 3, 10)]
 

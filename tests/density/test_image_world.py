@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from lowtide.density.artefact import Density
-from lowtide.density.critics.images import Images
-from lowtide.density.image_training import Album, Schedule, train_causal
-from lowtide.density.secrets import read_classes
-from lowtide.features.images import Grid, ImageEncoder, Stack
+from lowtide.images.critic import Images
+from lowtide.images.encoder import Grid, ImageEncoder, Stack
+from lowtide.images.training import Album, Schedule, train_causal
+from lowtide.labels import read_classes
 from lowtide.worlds import drawn_faces
 
 TRIM = 3.0

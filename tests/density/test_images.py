@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from lowtide import TIDE, Density
+from lowtide.bundles import write_bundle
 from lowtide.density import image_fitting, image_training
-from lowtide.density.bundle import write_bundle
-from lowtide.density.convnets import small_cnn
-from lowtide.density.critics import Images
 from lowtide.density.objectives import normalise
-from lowtide.density.secrets import Classes
 from lowtide.errors import LowtideError
-from lowtide.features.images import Grid, ImageEncoder, Stack
+from lowtide.images.convnets import small_cnn
+from lowtide.images.critic import Images
+from lowtide.images.encoder import Grid, ImageEncoder, Stack
+from lowtide.labels import Classes
 
 TOLD = 5  # the first of the two patches that tell, of 16
 

@@ -13,14 +13,14 @@ from lowtide import worlds
 from lowtide.density.artefact import Density
 from lowtide.density.critics.bag import Bag, average, initial_networks
 from lowtide.density.critics.base import Null
-from lowtide.density.explaining import explain
-from lowtide.density.onnx_export import export_onnx
-from lowtide.density.secrets import Classes
 from lowtide.errors import LowtideError
 from lowtide.features import one_per_column
-from lowtide.features.frames import Encoder
-from lowtide.features.terms import TermOptions, Vocabulary
-from lowtide.features.texts import TextEncoder
+from lowtide.labels import Classes
+from lowtide.tables.encoder import Encoder
+from lowtide.texts.encoder import TextEncoder
+from lowtide.texts.explaining import explain
+from lowtide.texts.onnx_export import export_onnx
+from lowtide.texts.terms import TermOptions, Vocabulary
 
 TERMS = 300
 WORLD = worlds.naive_bayes_text(TERMS, 3, charged=0.5, prior=[0.2, 0.3, 0.5])

@@ -8,16 +8,16 @@ from scipy.special import eval_hermitenorm, gamma, ndtri
 from sklearn.covariance import ledoit_wolf
 
 from lowtide import worlds
-from lowtide.density.pairs.columns import Normaliser
-from lowtide.density.pairs.copula import Copula, Entrywise, Recipe, Shrunk, Spectral, Whitened, choose_recipe, whitener
-from lowtide.density.pairs.hermite import Hermite
-from lowtide.density.pairs.independence import p_value
-from lowtide.density.pairs.logistic import Path, Problem, curvature, descend
-from lowtide.density.pairs.networks import Nets, Residual
-from lowtide.density.pairs.pairwise import Pairwise, Settings, correct
-from lowtide.density.pairs.residual import Training, fit_residual
-from lowtide.density.pairs.score import Gain, folds, gains, gains_of, normaliser, others
-from lowtide.density.pairs.separable import Parts, Sum, Zero, orders
+from lowtide.vectors.columns import Normaliser
+from lowtide.vectors.copula import Copula, Entrywise, Recipe, Shrunk, Spectral, Whitened, choose_recipe, whitener
+from lowtide.vectors.hermite import Hermite
+from lowtide.vectors.independence import p_value
+from lowtide.vectors.logistic import Path, Problem, curvature, descend
+from lowtide.vectors.networks import Nets, Residual
+from lowtide.vectors.pairwise import Pairwise, Settings, correct
+from lowtide.vectors.residual import Training, fit_residual
+from lowtide.vectors.score import Gain, folds, gains, gains_of, normaliser, others
+from lowtide.vectors.separable import Parts, Sum, Zero, orders
 
 
 @pytest.fixture

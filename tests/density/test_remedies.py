@@ -12,12 +12,12 @@ from lowtide import worlds
 from lowtide.density import remedies
 from lowtide.density.artefact import Density
 from lowtide.density.critics.bag import Bag, average, initial_networks
-from lowtide.density.remedies import remedy
-from lowtide.density.secrets import Classes
 from lowtide.errors import LowtideError
 from lowtide.features import one_per_column
-from lowtide.features.terms import TermOptions, Vocabulary, find_terms
-from lowtide.features.texts import TextEncoder
+from lowtide.labels import Classes
+from lowtide.texts.encoder import TextEncoder
+from lowtide.texts.remedies import remedy
+from lowtide.texts.terms import TermOptions, Vocabulary, find_terms
 
 TERMS = 40
 WORLD = worlds.naive_bayes_text(TERMS, 3, charged=0.8, strength=1.0, prior=[0.2, 0.3, 0.5])

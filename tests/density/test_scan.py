@@ -6,9 +6,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from lowtide.density import TIDE
-from lowtide.density.scan import Scan, scan
+from lowtide.density.tide import TIDE
 from lowtide.errors import LowtideError
+from lowtide.tables.scan import Scan, scan
 
 NAMES = ("first", "copy", "noise", "weak")
 

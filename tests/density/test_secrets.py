@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from lowtide.density.secrets import is_vector, read_classes, read_vector
 from lowtide.errors import LowtideError
+from lowtide.labels import is_vector, read_classes, read_vector
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,15 @@ import pytest
 from scipy import sparse
 
 from lowtide import worlds
-from lowtide.density import TIDE
-from lowtide.density.critics.structured import Structured
 from lowtide.density.options import Options
-from lowtide.density.pair_artefact import PairDensity
-from lowtide.density.pairs.columns import Normaliser
-from lowtide.density.pairs.copula import Copula
-from lowtide.density.pairs.separable import Sum
-from lowtide.density.structured import fit_structured
+from lowtide.density.tide import TIDE
 from lowtide.errors import LowtideError
+from lowtide.vectors.artefact import PairDensity
+from lowtide.vectors.columns import Normaliser
+from lowtide.vectors.copula import Copula
+from lowtide.vectors.critic import Structured
+from lowtide.vectors.fitting import fit_structured
+from lowtide.vectors.separable import Sum
 
 TRIM = 5.0
 

@@ -6,8 +6,8 @@ from scipy import sparse
 from scipy.stats import spearmanr
 
 from lowtide import TIDE, LowtideError, worlds
-from lowtide.density.text_scan import scan_terms, top_terms
-from lowtide.features import TermOptions
+from lowtide.texts.scan import scan_terms, top_terms
+from lowtide.texts.terms import TermOptions
 
 TRIM, VOCABULARY, TEXTS = 3.0, 800, 6000
 

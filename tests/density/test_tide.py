@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from lowtide import TIDE, Density, Estimate, worlds
-from lowtide.density import FitReport
 from lowtide.density import tide as tide_module
+from lowtide.density.artefact import FitReport
 from lowtide.errors import LowtideError
 from lowtide.features import one_per_column
 

@@ -15,8 +15,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from lowtide.attack import AttackReport
-from lowtide.audit.verdict import give_verdict
+from lowtide.attack.panel import AttackReport
+from lowtide.auditing.verdict import give_verdict
 from lowtide.disclose.card import Feature, ReleaseCard, schema
 from lowtide.disclose.certificate import certify_disclosed, certify_paper, certify_plan
 from lowtide.disclose.hashing import hash_rows, hash_table

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.attack import attack
-from lowtide.disclose import Budget
-from lowtide.disclose.deciding import Check, _attacked, refuse_few
+from lowtide.attack.panel import attack
+from lowtide.disclose.budget import Budget
 from lowtide.errors import LowtideError
 from lowtide.interface import Estimate
+from lowtide.tables.problem import Check, _attacked, refuse_few
 
 RNG = np.random.default_rng(0)
 S = np.arange(600) % 2

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from lowtide import TIDE, Obfuscator, worlds
-from lowtide.attack import attack, audit_divergence
+from lowtide.attack.lower_bound import audit_divergence
+from lowtide.attack.panel import attack
 from lowtide.density.options import Options
-from lowtide.density.secrets import read_classes
 from lowtide.disclose.certificate import certify_plan
-from lowtide.disclose.estimating import estimate
+from lowtide.labels import read_classes
+from lowtide.tables.estimating import estimate
 from lowtide.theory import calibration
 from lowtide.worlds import EnumerableWorld
 

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lowtide.density import TIDE
-from lowtide.disclose import Obfuscator
-from lowtide.disclose.hider import Hider
+from lowtide.density.tide import TIDE
+from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.errors import LowtideError
+from lowtide.tables.hider import Hider
 
 
 def make_rows(n=400, seed=0):

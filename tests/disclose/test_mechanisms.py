@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from scipy import sparse, stats
 from scipy.special import ndtr
 
-from lowtide.disclose.mechanisms import Mechanism
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.errors import LowtideError
 from lowtide.features import Features, one_per_column
-from lowtide.features.frames import Encoder, read_table
+from lowtide.tables.encoder import Encoder, read_table
+from lowtide.tables.mechanism import Mechanism
 from lowtide.theory import calibration, hockey_stick, response
 from lowtide.worlds.small_laws import two_points
 

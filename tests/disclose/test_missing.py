@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.disclose.layout import column_starts, ranges
-from lowtide.disclose.mechanisms import Mechanism
 from lowtide.disclose.noise import KeyedNoise
-from lowtide.disclose.tables import write
 from lowtide.errors import LowtideError
-from lowtide.features.frames import read_table
+from lowtide.tables.cells import write
+from lowtide.tables.encoder import read_table
+from lowtide.tables.layout import column_starts, ranges
+from lowtide.tables.mechanism import Mechanism
 
 NOISE = KeyedNoise(bytes(range(32)))
 N = 12

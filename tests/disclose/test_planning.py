@@ -7,9 +7,9 @@ import pytest
 
 from lowtide import worlds
 from lowtide.disclose.budget import Budget, Reading
-from lowtide.disclose.planning import Planner
 from lowtide.errors import LowtideError
 from lowtide.interface import Estimate
+from lowtide.tables.planning import Planner
 from lowtide.worlds import EnumerableWorld
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lowtide import TIDE, LowtideError, Obfuscator
-from lowtide.disclose.tables import write
+from lowtide.tables.cells import write
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,10 @@ import pytest
 
 from lowtide import worlds
 from lowtide.density.options import Options
-from lowtide.density.secrets import read_classes
-from lowtide.disclose.estimating import estimate
-from lowtide.disclose.scout import Secrets, TableScout, doubled
 from lowtide.features import Features, one_per_column
+from lowtide.labels import read_classes
+from lowtide.tables.estimating import estimate
+from lowtide.tables.planning_attackers import Secrets, TableScout, doubled
 
 OPTIONS = Options(steps=80, folds=3, progress=False)
 NONE, FIRST, SECOND = (np.array(shown) for shown in ([False, False], [True, False], [False, True]))

@@ -10,10 +10,10 @@ from hypothesis.extra.numpy import arrays
 
 from lowtide import worlds
 from lowtide.density.options import Options
-from lowtide.density.secrets import read_classes
-from lowtide.disclose.scout import Secrets
-from lowtide.disclose.sequential import Rule, fit_sequential
 from lowtide.features import one_per_column
+from lowtide.labels import read_classes
+from lowtide.tables.planning_attackers import Secrets
+from lowtide.tables.sequential import Rule, fit_sequential
 
 OPTIONS = Options(steps=80, folds=3, progress=False)
 NEVER = np.zeros(2, dtype=bool)

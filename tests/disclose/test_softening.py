@@ -6,10 +6,10 @@ import pytest
 from scipy.stats import norm
 
 from lowtide import TIDE, LowtideError, Obfuscator
-from lowtide.attack import attack
-from lowtide.disclose.hider import Hider
-from lowtide.disclose.mechanisms import Mechanism
-from lowtide.features.frames import read_table
+from lowtide.attack.panel import attack
+from lowtide.tables.encoder import read_table
+from lowtide.tables.hider import Hider
+from lowtide.tables.mechanism import Mechanism
 
 BUDGET = 0.02  # nats
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.errors import LowtideError
-from lowtide.features.columns import OTHER
-from lowtide.features.frames import Encoder, read_encoder, read_table
+from lowtide.tables.columns import OTHER
+from lowtide.tables.encoder import Encoder, read_encoder, read_table
 
 LIBRARIES = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}
 every_library = pytest.mark.parametrize("make", LIBRARIES.values(), ids=LIBRARIES)

@@ -9,7 +9,7 @@ import torch
 from scipy import sparse
 
 from lowtide.errors import LowtideError
-from lowtide.features.frames import read_rows, read_table, take_rows
+from lowtide.tables.encoder import read_rows, read_table, take_rows
 
 COLUMNS = {"age": [30, 40, 50], "job": ["cook", "smith", "cook"], "member": [True, False, True]}
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowtide.errors import LowtideError
-from lowtide.features.substitutes import learn_similar, rewrite
-from lowtide.features.terms import TermOptions, Vocabulary, find_terms
+from lowtide.texts.substitutes import learn_similar, rewrite
+from lowtide.texts.terms import TermOptions, Vocabulary, find_terms
 
 ANIMALS, FOODS = ["cat", "dog", "horse", "sheep"], ["bread", "apples", "carrots", "hay"]
 NUMBERS, HANDLES, TAGS = ["3", "7", "12", "40"], ["@anna", "@ben", "@carl"], ["#monday", "#friday", "#sunday"]

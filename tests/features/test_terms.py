@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer
 
 from lowtide.errors import LowtideError
-from lowtide.features.terms import TermOptions, Vocabulary, find_terms
+from lowtide.texts.terms import TermOptions, Vocabulary, find_terms
 
 ANY = st.characters()  # surrogates, controls and unassigned characters included
 ODD = "aZéß\u0301İΣς我ひカ한שׁםعَ\u200d\u200c\u200f\u00ad👩🏽🚀🇺❤\ufe0f\u20e31９½.,'’-#@＃_/&;: \n\x00\ud800"
@@ -221,7 +221,7 @@ def test_texts_that_say_nothing_have_empty_rows():
 
 
 def test_columns_of_tables_are_texts(monkeypatch):
-    monkeypatch.setattr("lowtide.features.terms._BATCH", 2)
+    monkeypatch.setattr("lowtide.texts.terms._BATCH", 2)
     texts = ["a b", "b", "c c"]
     vocabulary = Vocabulary.learn(pa.chunked_array([texts[:1], texts[1:]]))
     assert vocabulary.terms == ("a", "b", "c")
@@ -230,7 +230,7 @@ def test_columns_of_tables_are_texts(monkeypatch):
 
 
 def test_memory_of_pieces_is_bounded(monkeypatch):
-    monkeypatch.setattr("lowtide.features.cleaning._REMEMBERED", 8)
+    monkeypatch.setattr("lowtide.texts.cleaning._REMEMBERED", 8)
     texts = [f"w{i} w{i + 1}" for i in range(100)]
     vocabulary = Vocabulary.learn(texts)
     assert len(vocabulary) == 101

@@ -10,8 +10,8 @@ import pytest
 from scipy import sparse
 
 from lowtide.errors import LowtideError
-from lowtide.features import TermOptions, TextEncoder, Vocabulary
-from lowtide.features.texts import are_texts, as_texts
+from lowtide.texts.encoder import TextEncoder, are_texts, as_texts
+from lowtide.texts.terms import TermOptions, Vocabulary
 
 TEXTS = ["the boat sails at noon", "the boat rests", "a gull rests at noon", ""]
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from lowtide.errors import LowtideError
-from lowtide.features.images import Grid
-from lowtide.report.heatmaps import (
+from lowtide.images.encoder import Grid
+from lowtide.images.heatmaps import (
     data_uri,
     describe,
     describe_hidden,

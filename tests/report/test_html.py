@@ -10,18 +10,18 @@ import pandas as pd
 import pytest
 from markupsafe import escape
 
-from lowtide.audit import audit
-from lowtide.density import TIDE
-from lowtide.density.scan import FeatureLeak, Scan, scan
-from lowtide.disclose import Obfuscator, ReleaseCard
+from lowtide.auditing.judging import audit
+from lowtide.density.tide import TIDE
 from lowtide.disclose.budget import Reading
-from lowtide.disclose.card import Feature
+from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_disclosed, certify_plan
-from lowtide.disclose.planning import Point
+from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.errors import LowtideError
 from lowtide.interface import Attack, Estimate
 from lowtide.report.contents import FEWEST, marks
 from lowtide.report.html import Report, render, write_report
+from lowtide.tables.planning import Point
+from lowtide.tables.scan import FeatureLeak, Scan, scan
 from lowtide.worlds import redundant_bit
 
 LABELS = ("ZEBRA", "OKAPI")

@@ -10,23 +10,22 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lowtide.audit import audit
-from lowtide.audit.change import Change
-from lowtide.density.image_scan import PictureScan
-from lowtide.density.scan import FeatureLeak, Scan
-from lowtide.disclose import ReleaseCard
+from lowtide.auditing.change import Change
+from lowtide.auditing.judging import audit
 from lowtide.disclose.budget import Reading
-from lowtide.disclose.card import Feature
+from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_disclosed, certify_plan
-from lowtide.disclose.planning import Point
 from lowtide.errors import LowtideError
-from lowtide.features.images import Grid
+from lowtide.images.encoder import Grid
+from lowtide.images.heatmaps import describe, heat, population_map, ramp, strongest, veil
+from lowtide.images.maps import FEWEST_IMAGES
+from lowtide.images.scan import PictureScan
+from lowtide.images.view import UNSAFE
 from lowtide.interface import Estimate
 from lowtide.report.contents import FEWEST, marks
-from lowtide.report.heatmaps import describe, heat, population_map, ramp, strongest, veil
 from lowtide.report.html import PictureMaps, Report, render, write_report
-from lowtide.report.picture_view import UNSAFE
-from lowtide.report.pictures import FEWEST_IMAGES
+from lowtide.tables.planning import Point
+from lowtide.tables.scan import FeatureLeak, Scan
 from lowtide.worlds import redundant_bit
 
 GRID = Grid(24, 20, 3, 4)

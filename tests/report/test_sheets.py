@@ -5,10 +5,10 @@ import pytest
 from PIL import Image
 
 from lowtide.errors import LowtideError
-from lowtide.features.images import Grid
+from lowtide.images.encoder import Grid
+from lowtide.images.heatmaps import heat, magnify, veil
+from lowtide.images.sheets import contact_sheet, draw_hidden, draw_map
 from lowtide.interface import NATS_PER_BIT
-from lowtide.report.heatmaps import heat, magnify, veil
-from lowtide.report.sheets import contact_sheet, draw_hidden, draw_map
 
 
 def scene(height=24, width=20, channels=3, seed=0):

@@ -11,24 +11,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from lowtide.audit import audit
-from lowtide.audit.change import Change
-from lowtide.density.scan import FeatureLeak, Scan
-from lowtide.disclose import ReleaseCard
+from lowtide.auditing.change import Change
+from lowtide.auditing.judging import audit
 from lowtide.disclose.budget import Reading
-from lowtide.disclose.card import Feature
+from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_disclosed, certify_plan
-from lowtide.disclose.planning import Point
 from lowtide.errors import LowtideError
+from lowtide.images.view import UNSAFE
 from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.report.contents import marks
 from lowtide.report.figures import plot_terms
 from lowtide.report.html import MarkedText, Report, TermLists, ToldTerm, render, write_report
-from lowtide.report.picture_view import UNSAFE
 from lowtide.report.svg import Across, whisker
-from lowtide.report.term_view import draw_terms
-from lowtide.report.terms import describe_terms, is_sure, told_range
 from lowtide.report.views import TEXTS, shown, visible, wide
+from lowtide.tables.planning import Point
+from lowtide.tables.scan import FeatureLeak, Scan
+from lowtide.texts.lists import describe_terms, is_sure, told_range
+from lowtide.texts.view import draw_terms
 from lowtide.worlds import redundant_bit
 
 LABELS = ("ZEBRA", "OKAPI")

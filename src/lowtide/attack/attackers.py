@@ -9,13 +9,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from lowtide.attack.calibration import Calibration, calibrate
-from lowtide.attack.learners import Critic, Learner, Logistic, Neighbours, Part, Trees
-from lowtide.attack.network import Network
-from lowtide.attack.splits import stratified
-from lowtide.density.secrets import Labels
-from lowtide.density.threads import one_thread
 from lowtide.errors import Floats, LowtideError, count
-from lowtide.features.frames import Rows
+from lowtide.labels import Labels
+from lowtide.splits import stratified
+from lowtide.tables.encoder import Rows
+from lowtide.tables.learners import Critic, Learner, Logistic, Neighbours, Part, Trees
+from lowtide.tables.network import Network
+from lowtide.threads import one_thread
 
 _VALIDATION = 0.25
 _UNFITTED = "this attacker has not learnt anything yet; call fit first"

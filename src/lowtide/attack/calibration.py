@@ -9,8 +9,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 from lowtide.attack.scores import gains
-from lowtide.density.secrets import Labels
 from lowtide.errors import Floats
+from lowtide.labels import Labels
 
 _STEEPEST = 8.0  # beyond it a score is as good as certain, and the mixing below decides
 

@@ -12,18 +12,18 @@ from numpy.typing import ArrayLike
 
 from lowtide.attack import scores
 from lowtide.attack.attackers import ATTACKERS, Attacker
-from lowtide.attack.edges import Album
-from lowtide.attack.pictures import FROM_CLEAN, IMAGE_ATTACKERS, Together, from_clean
-from lowtide.attack.splits import Split, grouped, stratified
-from lowtide.attack.texts import TEXT_ATTACKERS, Corpus
-from lowtide.density.progress import progress_bar
-from lowtide.density.secrets import Labels, read_classes
-from lowtide.density.text_fitting import read_groups
 from lowtide.errors import Floats, LowtideError, count, one_of, within
-from lowtide.features.frames import Encoder, Rows, read_table
-from lowtide.features.images import are_images, as_pictures
-from lowtide.features.texts import are_texts
+from lowtide.images.attackers import FROM_CLEAN, IMAGE_ATTACKERS, Together, from_clean
+from lowtide.images.edges import Album
+from lowtide.images.encoder import are_images, as_pictures
 from lowtide.interface import Attack
+from lowtide.labels import Labels, read_classes
+from lowtide.progress import progress_bar
+from lowtide.splits import Split, grouped, stratified
+from lowtide.tables.encoder import Encoder, Rows, read_table
+from lowtide.texts.attackers import TEXT_ATTACKERS, Corpus
+from lowtide.texts.encoder import are_texts
+from lowtide.texts.fitting import read_groups
 
 Source = Literal["release", "clean"]
 _LEAST_ROWS = 20

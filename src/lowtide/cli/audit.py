@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from lowtide.audit import AuditReport, Gate, audit
-from lowtide.audit.judge import HEADER
+from lowtide.auditing.judging import HEADER, AuditReport, audit
+from lowtide.auditing.verdict import Gate
 from lowtide.cli import picture_audit, text_audit
 from lowtide.cli.common import (
     GATE_FAILED,
@@ -35,17 +35,19 @@ from lowtide.cli.picture_audit import audit_folder
 from lowtide.cli.pictures import Grey, Opening, Resize, are_pictures
 from lowtide.cli.text_audit import audit_corpus
 from lowtide.cli.texts import Group, Text, are_texts
-from lowtide.data import find_column, schema_like
-from lowtide.data.picture_plan import FolderPlan
-from lowtide.data.reading import batches
-from lowtide.data.table_plan import TablePlan
-from lowtide.data.text_plan import TextPlan
-from lowtide.disclose import Budget, Plan, ReleaseCard
-from lowtide.disclose.texts.rewriting import HOW
+from lowtide.disclose.budget import Budget
+from lowtide.disclose.card import ReleaseCard
 from lowtide.errors import LowtideError
 from lowtide.files import sha256_of
+from lowtide.images.plan_file import FolderPlan
 from lowtide.report.console import print_table, write_json
 from lowtide.report.html import Report, write_report
+from lowtide.table_files.formats import find_column
+from lowtide.table_files.reading import batches, schema_like
+from lowtide.tables.plan_file import TablePlan
+from lowtide.tables.policies import Plan
+from lowtide.texts.plan_file import TextPlan
+from lowtide.texts.rewriting import HOW
 
 _TEXT_MECHANISMS = tuple(f"{how} words" for how in HOW)
 

@@ -19,9 +19,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from lowtide.data import Description, describe, find_column, read
-from lowtide.data.schema import is_moment, type_word
 from lowtide.errors import LowtideError
+from lowtide.table_files.formats import find_column
+from lowtide.table_files.reading import read
+from lowtide.table_files.schema import is_moment, type_word
+from lowtide.tables.describing import Description, describe
 
 OK, GATE_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 P = ParamSpec("P")

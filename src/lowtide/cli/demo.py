@@ -14,12 +14,12 @@ from lowtide.cli.outputs import check_outputs
 from lowtide.cli.plan import make_plan, plan_json, print_plan
 from lowtide.cli.release import release_file, write_card
 from lowtide.cli.scan import print_scan, scan_given, scan_json
-from lowtide.data import Writer
-from lowtide.density import TIDE
-from lowtide.disclose import Obfuscator
+from lowtide.density.tide import TIDE
+from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.errors import LowtideError
 from lowtide.report.console import write_json
 from lowtide.report.html import Report, write_report
+from lowtide.table_files.writing import Writer
 
 # The 1996 American National Election Study: who would vote for Clinton (0) or Dole (1).
 _NAMES = {"TVnews": "tv_news", "selfLR": "own_place", "ClinLR": "clinton_place", "DoleLR": "dole_place", "PID": "party"}

@@ -10,7 +10,7 @@ import typer
 from lowtide.cli.common import note, out, reported
 from lowtide.cli.outputs import check_outputs
 from lowtide.cli.warn import open_model
-from lowtide.density.onnx_export import export_onnx
+from lowtide.texts.onnx_export import export_onnx
 
 
 @reported

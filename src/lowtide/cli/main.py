@@ -14,7 +14,7 @@ import lowtide
 from lowtide.cli import audit, demo, export, plan, release, scan, warn
 from lowtide.cli.common import DEBUG, Json, out, reported
 from lowtide.cli.outputs import check_outputs
-from lowtide.disclose import ReleaseCard
+from lowtide.disclose.card import ReleaseCard
 from lowtide.errors import LowtideError
 from lowtide.report.console import write_json
 

@@ -6,17 +6,20 @@ from pathlib import Path
 
 import numpy as np
 
-from lowtide.audit import AuditReport, Gate, audit
+from lowtide.auditing.judging import AuditReport, audit
+from lowtide.auditing.verdict import Gate
 from lowtide.cli.common import note
 from lowtide.cli.picture_plan import maps_of
 from lowtide.cli.pictures import GivenPictures, Opening, open_given
-from lowtide.data import cached, names_tell, open_pictures, pair
-from lowtide.data.picture_plan import FolderPlan
-from lowtide.density.secrets import read_classes
-from lowtide.disclose import ReleaseCard
-from lowtide.disclose.images import PicturePlan
+from lowtide.disclose.card import ReleaseCard
 from lowtide.errors import LowtideError
-from lowtide.features.images import Chosen, Pictures
+from lowtide.images.arrays import cached
+from lowtide.images.encoder import Chosen, Pictures
+from lowtide.images.names import names_tell, pair
+from lowtide.images.opening import open_pictures
+from lowtide.images.plan_file import FolderPlan
+from lowtide.images.policies import PicturePlan
+from lowtide.labels import read_classes
 from lowtide.report.contents import Report
 
 

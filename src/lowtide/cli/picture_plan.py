@@ -13,22 +13,25 @@ import numpy as np
 
 from lowtide.cli.common import note, out, show_progress
 from lowtide.cli.pictures import GivenPictures, Opening, open_given
-from lowtide.data import PictureFolder, PictureWriter, names_tell
-from lowtide.data.picture_plan import FolderPlan
-from lowtide.density.progress import progress_bar
-from lowtide.disclose import Budget
+from lowtide.disclose.budget import Budget
 from lowtide.disclose.card import Feature, ReleaseCard
-from lowtide.disclose.images import ImageObfuscator, PicturePlan
-from lowtide.disclose.images.released import BATCH
 from lowtide.disclose.keys import open_noise
 from lowtide.disclose.noise import row_ids
 from lowtide.errors import LowtideError
-from lowtide.features.images import Ints, Pictures, Pixels, mean_image
 from lowtide.files import write_whole
+from lowtide.images.encoder import Ints, Pictures, Pixels, mean_image
+from lowtide.images.folder import PictureFolder
+from lowtide.images.maps import PictureMaps
+from lowtide.images.names import names_tell
+from lowtide.images.obfuscator import ImageObfuscator
+from lowtide.images.plan_file import FolderPlan
+from lowtide.images.policies import PicturePlan
+from lowtide.images.released import BATCH
+from lowtide.images.writing import PictureWriter
+from lowtide.progress import progress_bar
 from lowtide.report.console import print_table, write_json
 from lowtide.report.contents import Report
 from lowtide.report.html import write_report
-from lowtide.report.pictures import PictureMaps
 
 _ROWS = 12  # points of the curve that are printed
 

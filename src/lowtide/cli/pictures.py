@@ -11,17 +11,21 @@ import typer
 from numpy.typing import NDArray
 
 from lowtide.cli.common import note, out, show_progress
-from lowtide.data import FORMATS, PictureFolder, cached, find_column, names_tell, open_pictures
-from lowtide.density import TIDE
-from lowtide.density.image_scan import PictureScan, scan_pictures
-from lowtide.density.secrets import read_classes
+from lowtide.density.tide import TIDE
 from lowtide.errors import Floats, LowtideError
-from lowtide.features.images import Chosen, Pictures, Pixels
+from lowtide.images.arrays import cached
+from lowtide.images.encoder import Chosen, Pictures, Pixels
+from lowtide.images.folder import PictureFolder
+from lowtide.images.heatmaps import heat
+from lowtide.images.maps import PictureMaps
+from lowtide.images.names import names_tell
+from lowtide.images.opening import open_pictures
+from lowtide.images.scan import PictureScan, scan_pictures
 from lowtide.interface import NATS_PER_BIT
+from lowtide.labels import read_classes
 from lowtide.report.console import print_table, write_json
-from lowtide.report.heatmaps import heat
 from lowtide.report.html import Report, write_report
-from lowtide.report.pictures import PictureMaps
+from lowtide.table_files.formats import FORMATS, find_column
 
 Patch = Annotated[int, typer.Option("--patch", help="images: side of a patch in pixels", min=1)]
 Resize = Annotated[str | None, typer.Option("--resize", help="images: bring all to WIDTHxHEIGHT", metavar="WxH")]

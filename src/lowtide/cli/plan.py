@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import typer
 
+from lowtide.bundles import check_bundle_place
 from lowtide.cli.common import (
     Encoding,
     Figures,
@@ -33,14 +34,15 @@ from lowtide.cli.picture_plan import plan_folder
 from lowtide.cli.pictures import Grey, Opening, Patch, Resize, Strict, are_pictures
 from lowtide.cli.text_plan import Hiding, plan_corpus
 from lowtide.cli.texts import Group, MinCount, MostTerms, Ngrams, Stop, Terms, Text, Without, are_texts
-from lowtide.data import find_column
-from lowtide.data.table_plan import TablePlan
-from lowtide.density import TIDE
-from lowtide.density.bundle import check_bundle_place
-from lowtide.disclose import Budget, Obfuscator, Plan
+from lowtide.density.tide import TIDE
+from lowtide.disclose.budget import Budget
+from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.errors import LowtideError
 from lowtide.report.console import print_table, write_json
 from lowtide.report.html import Report, write_report
+from lowtide.table_files.formats import find_column
+from lowtide.tables.plan_file import TablePlan
+from lowtide.tables.policies import Plan
 
 Policy = Annotated[Literal["plan", "disclosed", "paper"], typer.Option("--policy", help="who decides what is hidden")]
 Mechanism = Annotated[

@@ -15,20 +15,21 @@ from lowtide.cli.outputs import check_outputs
 from lowtide.cli.picture_plan import release_folder
 from lowtide.cli.pictures import Strict, are_pictures
 from lowtide.cli.text_plan import release_corpus
-from lowtide.data import Writer, batches, find_column, schema_like
-from lowtide.data.formats import format_of
-from lowtide.data.picture_plan import is_picture_plan
-from lowtide.data.table_plan import TablePlan
-from lowtide.data.text_plan import is_text_plan
-from lowtide.density.exposure import Bools
-from lowtide.density.progress import progress_bar
+from lowtide.density.masking import Bools
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.keys import open_noise
-from lowtide.disclose.layout import owners
 from lowtide.disclose.noise import Ids, row_ids
 from lowtide.errors import LowtideError
 from lowtide.files import sha256_of, write_whole
+from lowtide.images.plan_file import is_picture_plan
+from lowtide.progress import progress_bar
 from lowtide.report.console import write_json
+from lowtide.table_files.formats import find_column, format_of
+from lowtide.table_files.reading import batches, schema_like
+from lowtide.table_files.writing import Writer
+from lowtide.tables.layout import owners
+from lowtide.tables.plan_file import TablePlan
+from lowtide.texts.plan_file import is_text_plan
 
 
 @reported

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from lowtide.bundles import check_bundle_place
 from lowtide.cli.common import (
     Encoding,
     Figures,
@@ -31,12 +32,11 @@ from lowtide.cli.common import (
 from lowtide.cli.outputs import check_outputs
 from lowtide.cli.pictures import Grey, Opening, Patch, Resize, Samples, Strict, are_pictures, scan_folder
 from lowtide.cli.texts import Group, MinCount, MostTerms, Ngrams, Stop, Terms, Text, Without, are_texts, scan_corpus
-from lowtide.density import TIDE
-from lowtide.density.bundle import check_bundle_place
-from lowtide.density.scan import Scan, scan
+from lowtide.density.tide import TIDE
 from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.report.console import print_table, write_json
 from lowtide.report.html import Report, write_report
+from lowtide.tables.scan import Scan, scan
 
 
 @reported

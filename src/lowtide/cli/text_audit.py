@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lowtide.audit import AuditReport, Gate, audit
+from lowtide.auditing.judging import AuditReport, audit
+from lowtide.auditing.verdict import Gate
 from lowtide.cli.text_plan import points_of
 from lowtide.cli.texts import GivenTexts, read_given_texts
-from lowtide.data import find_column
-from lowtide.data.text_plan import TextPlan
-from lowtide.data.texts import read_texts
-from lowtide.disclose import ReleaseCard
-from lowtide.disclose.texts import TermPlan
+from lowtide.disclose.card import ReleaseCard
 from lowtide.errors import LowtideError
 from lowtide.report.contents import Report
-from lowtide.report.terms import TermLists
+from lowtide.table_files.formats import find_column
+from lowtide.texts.lists import TermLists
+from lowtide.texts.plan_file import TextPlan
+from lowtide.texts.policies import TermPlan
+from lowtide.texts.reading import read_texts
 
 
 def audit_corpus(

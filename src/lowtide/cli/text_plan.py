@@ -11,22 +11,23 @@ import typer
 from lowtide.cli.common import note, out, show_progress
 from lowtide.cli.outputs import check_outputs
 from lowtide.cli.texts import GivenTexts, Terms, read_given_texts
-from lowtide.data import Writer
-from lowtide.data.formats import format_of
-from lowtide.data.text_plan import TextPlan, write_changes
-from lowtide.disclose import Budget
+from lowtide.disclose.budget import Budget
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.keys import open_noise
-from lowtide.disclose.planning import Point
-from lowtide.disclose.texts import TermPlan, TextObfuscator
-from lowtide.disclose.texts.rewriting import HOW, How
 from lowtide.errors import LowtideError, one_of
-from lowtide.features.cleaning import cleaner
 from lowtide.files import sha256_of, write_whole
 from lowtide.report.console import print_table, write_json
 from lowtide.report.contents import Report
 from lowtide.report.html import write_report
-from lowtide.report.terms import TermLists
+from lowtide.table_files.formats import format_of
+from lowtide.table_files.writing import Writer
+from lowtide.tables.planning import Point
+from lowtide.texts.cleaning import cleaner
+from lowtide.texts.lists import TermLists
+from lowtide.texts.obfuscator import TextObfuscator
+from lowtide.texts.plan_file import TextPlan, write_changes
+from lowtide.texts.policies import TermPlan
+from lowtide.texts.rewriting import HOW, How
 
 Hiding = Annotated[
     str, typer.Option("--how", help="texts: what becomes of hidden words: drop, mask or replace", metavar="HOW")

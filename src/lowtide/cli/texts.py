@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 from rich.markup import escape
 
 from lowtide.cli.common import note, out, show_progress
-from lowtide.data.schema import is_moment
-from lowtide.data.text_copies import Codes, duplicates
-from lowtide.data.texts import TextSet, read_texts
-from lowtide.density import TIDE
-from lowtide.density.text_scan import TermTable, TextScan, scan_texts, top_terms
+from lowtide.density.tide import TIDE
 from lowtide.errors import LowtideError, one_of
-from lowtide.features import TermOptions
 from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.report.console import print_table, write_json
 from lowtide.report.contents import Report
 from lowtide.report.html import write_report
-from lowtide.report.terms import MarkedText, TermLists, ToldTerm
+from lowtide.table_files.schema import is_moment
+from lowtide.texts.copies import Codes, duplicates
+from lowtide.texts.lists import MarkedText, TermLists, ToldTerm
+from lowtide.texts.reading import TextSet, read_texts
+from lowtide.texts.scan import TermTable, TextScan, scan_texts, top_terms
+from lowtide.texts.terms import TermOptions
 
 Text = Annotated[
     str | None, typer.Option("--text", help="texts: the column that holds them", metavar="COLUMN", show_default=False)

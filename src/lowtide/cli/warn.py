@@ -14,13 +14,13 @@ from rich.text import Text
 from lowtide.cli.common import Json, out, reported
 from lowtide.cli.outputs import check_outputs
 from lowtide.cli.texts import printable
-from lowtide.density import Density
-from lowtide.density.explaining import Explanation
-from lowtide.disclose import Budget
+from lowtide.density.artefact import Density
+from lowtide.disclose.budget import Budget
 from lowtide.errors import LowtideError
-from lowtide.features.texts import TextEncoder
 from lowtide.interface import NATS_PER_BIT
 from lowtide.report.console import print_table, write_json
+from lowtide.texts.encoder import TextEncoder
+from lowtide.texts.explaining import Explanation
 
 _STRONG, _WEAK = 0.15, 0.03  # shares of the evidence in a text, from which on a word is shown as telling
 _MOST = 12  # words in the table

@@ -11,18 +11,22 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from lowtide.density.bundle import read_bundle, write_bundle
-from lowtide.density.critics import CRITICS, Bag, Critic, Images, Paper
+from lowtide.bundles import read_bundle, write_bundle
+from lowtide.density.critics import CRITICS
+from lowtide.density.critics.bag import Bag
+from lowtide.density.critics.base import Critic
+from lowtide.density.critics.paper import Paper
 from lowtide.density.estimates import mean_with_interval
-from lowtide.density.explaining import Explanation, explain
 from lowtide.density.objectives import normalise
-from lowtide.density.secrets import Classes, Label
 from lowtide.errors import Floats, LowtideError, count
 from lowtide.features import Features
-from lowtide.features.frames import Encoder, read_encoder
-from lowtide.features.images import Grid, ImageEncoder, ImageRows
-from lowtide.features.texts import TextEncoder
+from lowtide.images.critic import Images
+from lowtide.images.encoder import Grid, ImageEncoder, ImageRows
 from lowtide.interface import Estimate
+from lowtide.labels import Classes, Label
+from lowtide.tables.encoder import Encoder, read_encoder
+from lowtide.texts.encoder import TextEncoder
+from lowtide.texts.explaining import Explanation, explain
 
 _CHUNK = 1 << 24  # floats that a batch of prefixes may hold at once
 _SIMILAR = "encoder.similar"  # among the tensors of a density of texts

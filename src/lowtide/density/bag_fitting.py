@@ -35,11 +35,11 @@ from lowtide.density.critics.base import Critic, Null
 from lowtide.density.estimates import nothing_found
 from lowtide.density.objectives import normalise
 from lowtide.density.options import Options
-from lowtide.density.progress import progress_bar
-from lowtide.density.secrets import Classes
 from lowtide.errors import Floats, LowtideError
 from lowtide.features import Features
 from lowtide.interface import Estimate
+from lowtide.labels import Classes
+from lowtide.progress import progress_bar
 
 Ints = NDArray[np.intp]
 Sparse = Any  # scipy.sparse.csr_array, which carries no types

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from lowtide.density.checkpoints import Checkpoints
-from lowtide.density.exposure import Exposure
-from lowtide.density.gate import fit_gate
-from lowtide.density.questions import Floats32, Ints, Questions, losses
+from lowtide.density.mask_sampling import Floats32, Ints, Questions, losses
+from lowtide.density.masking import Exposure
+from lowtide.density.shrinking import fit_gate
 from lowtide.density.training import Settings, Trainer, batches
 
 _EVERY = 40  # steps between two looks at the held-out rows

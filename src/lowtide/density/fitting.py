@@ -12,23 +12,24 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from lowtide.density.artefact import Density, FitReport
-from lowtide.density.critics import Critic, Null, Paper
-from lowtide.density.critics.paper import PaperPairs, train
+from lowtide.density.critics.base import Critic, Null
+from lowtide.density.critics.paper import Paper, PaperPairs, train
 from lowtide.density.estimates import mean_with_interval
-from lowtide.density.finite import fit_masked
-from lowtide.density.image_fitting import fit_images, is_side
+from lowtide.density.masked_fitting import fit_masked
 from lowtide.density.options import Options
-from lowtide.density.pair_artefact import PairDensity
-from lowtide.density.secrets import Classes, is_vector, read_classes, read_vector
 from lowtide.density.streaming import Blocks, fit_stream
-from lowtide.density.structured import fit_structured
-from lowtide.density.text_fitting import fit_terms, fit_texts, read_groups
-from lowtide.density.threads import one_thread
 from lowtide.errors import LowtideError
-from lowtide.features import Features, TermOptions
-from lowtide.features.frames import Encoder, Rows, read_table
-from lowtide.features.images import are_images
-from lowtide.features.texts import are_texts
+from lowtide.features import Features
+from lowtide.images.encoder import are_images
+from lowtide.images.fitting import fit_images, is_side
+from lowtide.labels import Classes, is_vector, read_classes, read_vector
+from lowtide.tables.encoder import Encoder, Rows, read_table
+from lowtide.texts.encoder import are_texts
+from lowtide.texts.fitting import fit_terms, fit_texts, read_groups
+from lowtide.texts.terms import TermOptions
+from lowtide.threads import one_thread
+from lowtide.vectors.artefact import PairDensity
+from lowtide.vectors.fitting import fit_structured
 
 # Beyond this many rows one held-out sample is as good as five folds, and much cheaper.
 _MANY_ROWS = 20_000

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lowtide.density.secrets import SecretKind
-from lowtide.features import Features, TermOptions
+from lowtide.features import Features
+from lowtide.labels import SecretKind
+from lowtide.texts.terms import TermOptions
 
 
 @dataclass(frozen=True)

@@ -17,23 +17,23 @@ from numpy.typing import ArrayLike, NDArray
 
 from lowtide.density.artefact import FitReport
 from lowtide.density.checkpoints import Checkpoints, fingerprint
-from lowtide.density.critics import Critic, Masked, Null
-from lowtide.density.critics.masked import Weights
+from lowtide.density.critics.base import Critic, Null
+from lowtide.density.critics.masked import Masked, Weights
 from lowtide.density.crossfit import is_clear, mixture_weights
 from lowtide.density.estimates import mean_with_interval, nothing_found
-from lowtide.density.exposure import Subsets
-from lowtide.density.finite import STRENGTHS, describe
-from lowtide.density.gate import fit_gate
+from lowtide.density.mask_sampling import Floats32, Ints, Questions, ask, losses
+from lowtide.density.masked_fitting import STRENGTHS, describe
+from lowtide.density.masking import Subsets
 from lowtide.density.objectives import normalise
 from lowtide.density.options import Options
-from lowtide.density.progress import progress_bar
-from lowtide.density.questions import Floats32, Ints, Questions, ask, losses
 from lowtide.density.scaling import RankScaling
-from lowtide.density.secrets import Classes, Label, plain_labels
+from lowtide.density.shrinking import fit_gate
 from lowtide.density.training import Settings, Trainer
 from lowtide.errors import LowtideError
 from lowtide.features import Features
-from lowtide.features.frames import Encoder, read_table
+from lowtide.labels import Classes, Label, plain_labels
+from lowtide.progress import progress_bar
+from lowtide.tables.encoder import Encoder, read_table
 
 Batch = tuple[Any, ArrayLike]
 _HELD_OUT = 4096  # at most; never more than a fifth of the rows

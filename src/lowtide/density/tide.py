@@ -16,12 +16,13 @@ from lowtide.density.artefact import Attribution, Density, TermConditionals
 from lowtide.density.fitting import fit_density
 from lowtide.density.objectives import OBJECTIVES
 from lowtide.density.options import Options
-from lowtide.density.pair_artefact import PairDensity
-from lowtide.density.secrets import SecretKind
 from lowtide.errors import Floats, LowtideError, count, one_of, within
-from lowtide.features import Features, TermOptions
-from lowtide.features.frames import Encoder
+from lowtide.features import Features
 from lowtide.interface import Estimate
+from lowtide.labels import SecretKind
+from lowtide.tables.encoder import Encoder
+from lowtide.texts.terms import TermOptions
+from lowtide.vectors.artefact import PairDensity
 
 CriticName = Literal["auto", "null", "masked", "bag", "structured"]
 Recipe = Literal["lowtide", "paper"]

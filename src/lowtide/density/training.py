@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lowtide.density.critics.masked import Shape, Weights, forward, initial_weights
-from lowtide.density.exposure import Exposure
+from lowtide.density.masking import Exposure
 from lowtide.density.objectives import get_objective, normalise
 
 Rows = NDArray[np.intp]

@@ -15,29 +15,29 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from lowtide.density import TIDE
 from lowtide.density.artefact import Density
-from lowtide.density.exposure import Bools
 from lowtide.density.fitting import read_features
-from lowtide.density.progress import progress_bar
-from lowtide.density.secrets import is_vector, read_classes
+from lowtide.density.masking import Bools
+from lowtide.density.tide import TIDE
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import Certificate, certify_disclosed, certify_paper, certify_plan
-from lowtide.disclose.deciding import Check, Problem, Tick, make_plan, make_sequential, refuse_few
-from lowtide.disclose.hider import Hider, names_of
 from lowtide.disclose.keys import open_noise
-from lowtide.disclose.layout import column_names, constants, owners
-from lowtide.disclose.mechanisms import Mechanism
 from lowtide.disclose.membership import membership
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
-from lowtide.disclose.policies import Paper, Plan, Policy
-from lowtide.disclose.scout import Secrets
-from lowtide.disclose.sequential import Sequential
-from lowtide.disclose.softening import soften
 from lowtide.errors import LowtideError, one_of, within
 from lowtide.features import Features
-from lowtide.features.frames import Encoder, read_table
+from lowtide.labels import is_vector, read_classes
+from lowtide.progress import progress_bar
+from lowtide.tables.encoder import Encoder, read_table
+from lowtide.tables.hider import Hider, names_of
+from lowtide.tables.layout import column_names, constants, owners
+from lowtide.tables.mechanism import Mechanism
+from lowtide.tables.mixed_mechanism import soften
+from lowtide.tables.planning_attackers import Secrets
+from lowtide.tables.policies import Paper, Plan, Policy
+from lowtide.tables.problem import Check, Problem, Tick, make_plan, make_sequential, refuse_few
+from lowtide.tables.sequential import Sequential
 
 PolicyName = Literal["plan", "disclosed", "paper"]
 MechanismName = Literal["redact", "gaussian", "mixed"]

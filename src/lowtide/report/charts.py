@@ -13,7 +13,7 @@ from lowtide.report.svg import SHAPES, Across, Down, anchor, chart, fitted, grid
 from lowtide.report.views import ROLES, Duel, Role, Spot, Tradeoff, interval, number, percent, plain, ticks
 
 if TYPE_CHECKING:
-    from lowtide.density.scan import FeatureLeak
+    from lowtide.tables.scan import FeatureLeak
 
 _POINTS = 150  # of a curve that are drawn; more cannot be told apart
 _ROW = 48

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowtide.errors import LowtideError
+from lowtide.images.maps import FEWEST_IMAGES, PictureMaps
 from lowtide.interface import Attack, Estimate
-from lowtide.report.pictures import FEWEST_IMAGES, PictureMaps
-from lowtide.report.terms import TermLists
 from lowtide.report.views import IMAGES, TABLE, TEXTS, Nouns
+from lowtide.texts.lists import TermLists
 
 if TYPE_CHECKING:  # a report reads their attributes; it makes none of them
-    from lowtide.audit.judge import AuditReport
+    from lowtide.auditing.judging import AuditReport
     from lowtide.disclose.card import ReleaseCard
-    from lowtide.disclose.planning import Point
+    from lowtide.tables.planning import Point
 
 __all__ = ["FEWEST", "Mark", "PictureMaps", "Report", "Scanned", "TermLists", "marks"]
 FEWEST = 20  # rows that an average must rest on before it leaves the house; statistical offices ask for 10 or so

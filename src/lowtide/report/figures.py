@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from lowtide.errors import LowtideError, count
 from lowtide.interface import Estimate
 from lowtide.report.canvas import COLOURS, MARKERS, new_figure, save, tidy, whiskers
-from lowtide.report.terms import TermLists, ToldTerm, describe_terms, is_sure, told_range
 from lowtide.report.views import ROLES, Duel, Role, Tradeoff, percent, plain, shown
+from lowtide.texts.lists import TermLists, ToldTerm, describe_terms, is_sure, told_range
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from lowtide.density.scan import FeatureLeak
+    from lowtide.tables.scan import FeatureLeak
 
 _ROLE_STYLES: dict[Role, tuple[str, str]] = {
     "clean": (COLOURS[0], "o"),

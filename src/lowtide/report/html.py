@@ -16,18 +16,15 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from lowtide.density.scan import Scan
 from lowtide.disclose.budget import Reading
 from lowtide.files import write_whole
+from lowtide.images.maps import FEWEST_IMAGES, PictureMaps
+from lowtide.images.view import UNSAFE, draw_pictures, view_maps, view_samples
 from lowtide.interface import Attack
 from lowtide.report import charts, words
 from lowtide.report.card_view import view_card
 from lowtide.report.contents import FEWEST, Report, marks
 from lowtide.report.figures import plot_attacks, plot_leaks, plot_tradeoff
-from lowtide.report.picture_view import UNSAFE, draw_pictures, view_maps, view_samples
-from lowtide.report.pictures import FEWEST_IMAGES, PictureMaps
-from lowtide.report.term_view import draw_term_files, view_marked, view_words
-from lowtide.report.terms import MarkedText, TermLists, ToldTerm
 from lowtide.report.views import (
     TEXTS,
     Tradeoff,
@@ -41,6 +38,9 @@ from lowtide.report.views import (
     shown,
     tradeoff,
 )
+from lowtide.tables.scan import Scan
+from lowtide.texts.lists import MarkedText, TermLists, ToldTerm
+from lowtide.texts.view import draw_term_files, view_marked, view_words
 
 __all__ = ["MarkedText", "PictureMaps", "Report", "TermLists", "ToldTerm", "render", "write_report"]
 _BARS = 30  # features that are drawn

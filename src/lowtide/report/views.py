@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowtide.disclose.budget import Budget, Reading
-from lowtide.disclose.planning import Point
 from lowtide.errors import LowtideError
 from lowtide.interface import NATS_PER_BIT, Attack, Estimate
+from lowtide.tables.planning import Point
 
 Role = Literal["clean", "fixed", "retrained"]
 ROLES: dict[Role, str] = {

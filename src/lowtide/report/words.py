@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lowtide.audit.verdict import percentages
-from lowtide.density.scan import Scan
+from lowtide.auditing.verdict import percentages
 from lowtide.disclose.certificate import TwoSided, rounded_up
 from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.report.contents import Report
 from lowtide.report.views import TABLE, TEXTS, Nouns, interval, number, percent, plain
+from lowtide.tables.scan import Scan
 
 if TYPE_CHECKING:
-    from lowtide.attack import LowerBound
-    from lowtide.audit.judge import AuditReport
-    from lowtide.density.scan import FeatureLeak
+    from lowtide.attack.lower_bound import LowerBound
+    from lowtide.auditing.judging import AuditReport
+    from lowtide.tables.scan import FeatureLeak
 
 _MOST_OF = 0.9  # of the information: how much the features that are named together carry
 _CAUTION = "The estimate lies below what an attacker demonstrably gets: do not trust it, rely on the attack."

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lowtide.attack import attack
-from lowtide.disclose import ReleaseCard
-from lowtide.disclose.images import ImageObfuscator, PictureHider, PicturePaper, PicturePlan
-from lowtide.disclose.images.obfuscator import numbered
-from lowtide.disclose.images.released import Released, all_flags
+from lowtide.attack.panel import attack
+from lowtide.disclose.card import ReleaseCard
 from lowtide.errors import LowtideError
-from lowtide.features.images import Stack
+from lowtide.images.encoder import Stack
+from lowtide.images.hider import PictureHider
+from lowtide.images.obfuscator import ImageObfuscator, numbered
+from lowtide.images.policies import PicturePaper, PicturePlan
+from lowtide.images.released import Released, all_flags
 from lowtide.worlds import drawn_faces
 
 WORLD = drawn_faces(32, patch=4)

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
-from lowtide.disclose.images import PictureMechanism
 from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.errors import LowtideError
-from lowtide.features.images import Grid
+from lowtide.images.encoder import Grid
+from lowtide.images.mechanism import PictureMechanism
 
 KEY = bytes(range(32))
 GRID = Grid(13, 10, 3, 4)  # patches at the edges are smaller

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.attack.edges import edges_and_shades
-from lowtide.density.convnets import to_input
-from lowtide.disclose.images.edges import CELLS, at_places, by_kind, placed
-from lowtide.disclose.images.ordering import Spread, showing_order
-from lowtide.disclose.images.thumbnails import Thumbnails
-from lowtide.disclose.images.units import Units
 from lowtide.errors import LowtideError
-from lowtide.features.images import Grid
+from lowtide.images.convnets import to_input
+from lowtide.images.edges import edges_and_shades
+from lowtide.images.encoder import Grid
+from lowtide.images.ordering import Spread, showing_order
+from lowtide.images.planning_attackers import CELLS, at_places, by_kind, placed
+from lowtide.images.thumbnails import Thumbnails
+from lowtide.images.units import Units
 
 NONE = np.zeros(0, dtype=np.intp)
 

@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 from lowtide import TIDE, LowtideError
-from lowtide.attack import attack
-from lowtide.disclose.images import ImageObfuscator, PictureHider, PictureMechanism, PictureSequential
-from lowtide.features.images import Grid
+from lowtide.attack.panel import attack
+from lowtide.images.encoder import Grid
+from lowtide.images.hider import PictureHider
+from lowtide.images.mechanism import PictureMechanism
+from lowtide.images.obfuscator import ImageObfuscator
+from lowtide.images.sequential import PictureSequential
 
 SIDE, PATCH = 16, 8
 

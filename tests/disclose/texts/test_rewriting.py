@@ -8,11 +8,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lowtide.disclose.noise import KeyedNoise
-from lowtide.disclose.texts.policies import TermPlan
-from lowtide.disclose.texts.rewriting import Rewriter, rebuild, text_ids
 from lowtide.errors import LowtideError
-from lowtide.features.terms import TermOptions, Vocabulary
-from lowtide.features.texts import TextEncoder
+from lowtide.texts.encoder import TextEncoder
+from lowtide.texts.policies import TermPlan
+from lowtide.texts.rewriting import Rewriter, rebuild, text_ids
+from lowtide.texts.terms import TermOptions, Vocabulary
 
 WORDS = ("alpha", "beta", "gamma", "delta", "#tag", "@name", "😀", "שלום", "don't", "1,000")
 HIDDEN = ("alpha", "#tag", "😀", "שלום", "don't")

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from lowtide.attack import attack
+from lowtide.attack.panel import attack
 from lowtide.density.artefact import TermConditionals
 from lowtide.disclose.noise import KeyedNoise
-from lowtide.disclose.texts import TermPaper, TextHider, TextObfuscator
 from lowtide.errors import LowtideError
-from lowtide.features.terms import TermOptions, Vocabulary
+from lowtide.texts.hider import TextHider
+from lowtide.texts.obfuscator import TextObfuscator
+from lowtide.texts.policies import TermPaper
+from lowtide.texts.terms import TermOptions, Vocabulary
 from lowtide.worlds.text import naive_bayes_text
 
 WORLD = naive_bayes_text(150, length=10.0, charged=0.2, strength=1.2, seed=7)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lowtide.attack import attack
-from lowtide.attack.splits import grouped, stratified
+from lowtide.attack.panel import attack
 from lowtide.disclose.budget import Budget
-from lowtide.disclose.texts.planning import TermPlanner
-from lowtide.disclose.texts.rewriting import Rewriter
-from lowtide.features.terms import Vocabulary
-from lowtide.features.texts import TextEncoder
+from lowtide.splits import grouped, stratified
+from lowtide.texts.encoder import TextEncoder
+from lowtide.texts.planning import TermPlanner
+from lowtide.texts.rewriting import Rewriter
+from lowtide.texts.terms import Vocabulary
 from lowtide.worlds.text import naive_bayes_text
 
 WORLD = naive_bayes_text(200, length=12.0, charged=0.2, strength=1.2, seed=7)

@@ -2,10 +2,10 @@
 
 from lowtide.density.critics.bag import Bag
 from lowtide.density.critics.base import Critic, Null, PairCritic
-from lowtide.density.critics.images import Images, PaperImages
 from lowtide.density.critics.masked import Masked
 from lowtide.density.critics.paper import Paper, PaperPairs
-from lowtide.density.critics.structured import Structured
+from lowtide.images.critic import Images, PaperImages
+from lowtide.vectors.critic import Structured
 
 CRITICS: dict[str, type[Critic]] = {critic.kind: critic for critic in (Null, Masked, Bag, Paper, Images, PaperImages)}
 PAIR_CRITICS: dict[str, type[PairCritic]] = {critic.kind: critic for critic in (PaperPairs, Structured)}

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lowtide.features.images import Grid
+from lowtide.images.encoder import Grid
 
 _WIDTHS = (16, 32, 48, 64)  # channels of the levels of the trunk
 _STRIDES = ((1, 1), (2, 2), (1, 2), (1, 2))  # down and across, after the stem: rows are kept fine, to be told early

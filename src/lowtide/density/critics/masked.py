@@ -67,7 +67,7 @@ class Masked:
         groups: (columns,) the feature of each column.
         scaling: how columns are mapped before they enter.
         weights: of the networks.
-        gate: (1 + m,) how far subsets are believed; see `lowtide.density.gate`.
+        gate: (1 + m,) how far subsets are believed; see `lowtide.density.shrinking`.
     """
 
     kind: ClassVar[str] = "masked"

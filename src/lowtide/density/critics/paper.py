@@ -19,8 +19,8 @@ from torch.nn import functional
 
 from lowtide.density.critics.bag import row_blocks, running_sums
 from lowtide.density.objectives import Objective, get_objective
-from lowtide.density.progress import progress_bar
 from lowtide.errors import Floats, LowtideError
+from lowtide.progress import progress_bar
 
 Sparse = Any  # scipy.sparse.csr_array, which carries no types
 

@@ -1,0 +1,1 @@
+"""What Lowtide is compared with: baselines, rivals, published networks. Not part of the library."""

@@ -1,0 +1,234 @@
+"""One call that judges a release: attackers, the divergence they prove, what changed, what it is good for, in words."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from lowtide.attack.lower_bound import LowerBound, audit_divergence
+from lowtide.attack.panel import AttackReport, attack
+from lowtide.auditing.change import Change, changed
+from lowtide.auditing.utility import UtilityReport, predicts, predicts_by_attackers
+from lowtide.auditing.verdict import Gate, Verdict, give_verdict
+from lowtide.errors import LowtideError, within
+from lowtide.images.comparison import changed_pictures
+from lowtide.images.encoder import are_images
+from lowtide.interface import Attack, Estimate
+from lowtide.tables.comparison import row_count
+from lowtide.texts.comparison import changed_texts
+from lowtide.texts.encoder import are_texts
+
+Row = tuple[str, str, str, str, str, str]
+HEADER: Row = ("attacker", "trained on", "target", "accuracy", "AUC", "bits")
+
+
+@dataclass(frozen=True, eq=False)
+class AuditReport:
+    """What an audit found. It holds figures and names of columns, never a value of the data or of the secret.
+
+    Attributes:
+        attacks: what attackers learn.
+        divergence: the divergence they prove; `None` when no ε was asked about.
+        change: what the release changed; `None` without clean data, or where `change_missing` says why.
+        change_missing: why the change could not be measured although clean data was given; `None` otherwise.
+        utility: what the release still predicts; `None` when nothing was asked for.
+        estimate: the estimated leakage the attack was held against, in nats; `None` without one.
+        verdict: all of it in words.
+    """
+
+    attacks: AttackReport
+    divergence: LowerBound | None
+    change: Change | None
+    change_missing: str | None
+    utility: UtilityReport | None
+    estimate: Estimate | None
+    verdict: Verdict
+
+    def table(self) -> list[Row]:
+        """One row per attack, as in `HEADER`: the headline first, other retrained attackers by what they learn."""
+        return [
+            (one.attacker, one.trained_on, one.target, _interval(one.accuracy), _interval(one.auc), _bits(one))
+            for one in self._ordered()
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain numbers, strings and lists, for `json.dumps`; an infinite PSNR becomes null."""
+        bound, change = self.divergence, self.change
+        divergence = bound and {
+            "epsilon": bound.epsilon,
+            "forward": bound.forward_max,
+            "reverse": bound.reverse_max,
+            "failure": bound.failure,
+            "n": bound.n,
+        }
+        result = {
+            "verdict": asdict(self.verdict),
+            "strongest": self.attacks.strongest,
+            "attacks": [asdict(one) for one in self._ordered()],
+            "fixed_missing": self.attacks.fixed_missing,
+            "estimate": self.estimate and asdict(self.estimate),
+            "divergence": divergence,
+            # JSON has no infinity, which the PSNR is when nothing changed.
+            "change": change and {**asdict(change), "psnr": None if change.psnr == math.inf else change.psnr},
+            "change_missing": self.change_missing,
+            "utility": self.utility and asdict(self.utility),
+        }
+        plain: dict[str, Any] = json.loads(json.dumps(result, allow_nan=False))
+        return plain
+
+    def text(self) -> str:
+        """A summary to read: the verdict, the attacks, the divergence, the change and the utility."""
+        rows = [HEADER, *self.table()]
+        widths = [max(len(row[j]) for row in rows) for j in range(len(HEADER))]
+        lines = [str(self.verdict), ""]
+        lines += [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        ]
+        lines += [""] + [line for line in (self._divergence(), self._change(), self._utility()) if line]
+        return "\n".join(lines).rstrip() + "\n"
+
+    def _ordered(self) -> list[Attack]:
+        headline = self.attacks.headline
+        others = [one for one in self.attacks.retrained if one is not headline]
+        others.sort(key=lambda one: -one.information.value)
+        return [headline, *others, *self.attacks.fixed, *self.attacks.clean, self.attacks.guess]
+
+    def _divergence(self) -> str:
+        bound = self.divergence
+        if bound is None:
+            return ""
+        return (
+            f"At ε = {bound.epsilon:g} the divergence is at least {bound.forward_max:.4f} forward and "
+            f"{bound.reverse_max:.4f} in reverse, except with probability {bound.failure:g}."
+        )
+
+    def _change(self) -> str:
+        change = self.change
+        if change is None:
+            return "" if self.change_missing is None else f"The change was not measured: {self.change_missing}."
+        parts = [f"{100 * change.share:.1f} % of the {change.what} changed"]
+        if change.rms is not None:
+            parts.append(f"the root mean square is {change.rms:.3f} standard deviations")
+        if change.psnr is not None:
+            parts.append(f"PSNR {change.psnr:.1f} dB")
+        return ", ".join(parts) + "."
+
+    def _utility(self) -> str:
+        report = self.utility
+        if report is None:
+            return ""
+        name = "AUC" if report.kind == "classes" else "R²"
+        clean = "" if report.best_clean is None else f", the clean data to {_interval(report.best_clean.score)}"
+        blind = _interval(report.guess.score) if report.kind == "classes" else "0"
+        return (
+            f"The utility column: models trained on the release predict it to an {name} of "
+            f"{_interval(report.best.score)}{clean}; guessing gives {blind}."
+        )
+
+
+def audit(
+    release: Any,
+    s: ArrayLike,
+    *,
+    clean: Any = None,
+    estimate: Estimate | None = None,
+    utility: ArrayLike | str | None = None,
+    fail_above: float | Gate | None = None,
+    epsilon: float | None = 0.1,
+    secret: str = "secret",
+    groups: ArrayLike | None = None,
+    peak: float | None = None,
+    attackers: Sequence[str] | None = None,
+    seed: int = 0,
+    level: float = 0.95,
+    progress: bool | None = None,
+) -> AuditReport:
+    """Judge a release.
+
+    Args:
+        release: (n, columns) the released table: an array, a data frame, a sparse matrix or a tensor; or n images,
+            `Pictures` or bytes; or n texts.
+        s: (n,) the secret of every row, finitely many values.
+        clean: the table before, the same rows in the same order: a control for the attackers, and what the change is
+            measured against.
+        estimate: the estimated leakage of the release, in nats, to hold against the attack.
+        utility: (n,) a column the release should still predict, or its name; of images and texts, its classes.
+        fail_above: the limit to keep, see `Gate`; a number is in nats.
+        epsilon: ε of the divergence to bound from below; `None` for none.
+        secret: what to call the secret.
+        groups: (n,) of texts, such as their authors, that must stay on one side of the split.
+        peak: largest value of a pixel, for the PSNR of images.
+        attackers: names out of `lowtide.attack.ATTACKERS`, or of `IMAGE_ATTACKERS` or
+            `TEXT_ATTACKERS`; all by default.
+        seed: the same seed gives the same report.
+        level: of the intervals; the divergence fails with probability 1 − level.
+        progress: whether to draw a progress bar; by default only on a terminal.
+    """
+    gate = fail_above if fail_above is None or isinstance(fail_above, Gate) else Gate.nats(fail_above)
+    within("level", level, 0.0, 1.0, low_open=True, high_open=True)
+    if epsilon is not None:
+        within("epsilon", epsilon, 0.0, math.inf, high_open=True)
+    table = not (are_images(release) or are_texts(release))
+    count = row_count if table else len
+    if clean is not None and count(clean) != count(release):
+        raise LowtideError(
+            f"clean has {count(clean)} rows and the release {count(release)}; "
+            "they must be the same rows, in the same order"
+        )
+    attacks = attack(
+        release,
+        s,
+        clean=clean,
+        groups=groups,
+        attackers=attackers,
+        seed=seed,
+        level=level,
+        progress=progress,
+    )
+    verdict = give_verdict(attacks, estimate, fail_above=gate, secret=secret)
+    change, missing = (None, None) if clean is None else _measured(clean, release, peak)
+    useful = None
+    if utility is not None and table:
+        useful = predicts(release, utility, clean=clean, seed=seed, level=level)
+    elif utility is not None:
+        useful = predicts_by_attackers(
+            release, utility, clean=clean, groups=groups, attackers=attackers, seed=seed, level=level, progress=progress
+        )
+    return AuditReport(
+        attacks=attacks,
+        divergence=None
+        if epsilon is None
+        else audit_divergence(attacks, epsilon, failure=round(1 - level, 12), seed=seed),
+        change=change,
+        change_missing=missing,
+        utility=useful,
+        estimate=estimate,
+        verdict=verdict,
+    )
+
+
+def _measured(clean: Any, release: Any, peak: float | None) -> tuple[Change | None, str | None]:
+    """The change, or why there is none: a release may have other columns than the clean table."""
+    if are_images(release):
+        return changed_pictures(clean, release), None
+    if are_texts(release):
+        return changed_texts(clean, release), None
+    if peak is not None:
+        return changed(clean, release, peak=peak), None
+    try:
+        return changed(clean, release), None
+    except LowtideError as error:
+        return None, str(error)
+
+
+def _interval(estimate: Estimate) -> str:
+    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+
+
+def _bits(one: Attack) -> str:
+    return _interval(one.information.bits)

@@ -1,0 +1,41 @@
+"""A reliability gate: how far the score of a subset of the features is to be believed, learned from held-out rows.
+
+A stopping time that suits whole rows overfits small subsets (one half of an XOR, say). The gate
+`w(A) = σ(c + Σ_{j∈A} a_j) / σ(c + Σ_j a_j)` with a ≥ 0 shrinks them towards 0. It is 1 for whole rows, and a running
+sum for prefixes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit, logsumexp
+
+from lowtide.density.mask_sampling import Floats32, Questions
+
+_PENALTY = 1e-4
+
+
+def fit_gate(scores: Floats32, questions: Questions) -> Floats32:
+    """Find the gate that gives held-out scores (q, |S|) the least loss; returns `(c, a_1 … a_m)`."""
+    seen = questions.seen.astype(np.float64)
+    onehot = np.eye(len(questions.log_prior))[questions.s]
+    share = questions.weight / questions.weight.sum()
+
+    def objective(gate: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        bias, slope = gate[0], gate[1:]
+        part, whole = expit(bias + seen @ slope), expit(bias + slope.sum())
+        g = (part / whole)[:, None] * scores
+        g -= logsumexp(g + questions.log_prior, axis=1, keepdims=True)
+        excess = np.exp(g + questions.log_prior) - onehot
+        pull = share * (excess * scores).sum(axis=1) * part / whole
+        along_bias = (pull * (whole - part)).sum()
+        along_slope = seen.T @ (pull * (1 - part)) - (pull * (1 - whole)).sum()
+        loss = -(share * (g * onehot).sum(axis=1)).sum() + _PENALTY * (slope.sum() + bias**2 / 10)
+        return float(loss), np.concatenate([[along_bias + _PENALTY * bias / 5], along_slope + _PENALTY])
+
+    m = seen.shape[1]
+    start = np.concatenate([[1.0], np.full(m, 1.0 / m)])
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=[(-8, 8)] + [(0, 16)] * m)
+    return np.asarray(found.x, dtype=np.float32)

@@ -1,0 +1,1 @@
+"""Images: reading, hiding, attacking and showing them."""

@@ -1,0 +1,169 @@
+"""Attackers on images: convolutional networks, logistic regression on edges and shades, and all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from torch import nn
+
+from lowtide.attack.attackers import Attacker, Calibrated
+from lowtide.attack.calibration import Calibration, calibrate
+from lowtide.errors import Floats, LowtideError
+from lowtide.images.convnets import augment, erase, fast, paper_cnn, small_cnn, to_input
+from lowtide.images.edges import Album, Edges, some_of
+from lowtide.tables.learners import Part
+
+_BATCH = 64
+_FEWEST_STEPS, _MOST_STEPS = 200, 8000
+_MOST_MIRRORED = 3_000  # images, to find out whether left and right mean something
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a network is made and trained.
+
+    Attributes:
+        make: the network, from (height, width, channels) and the number of classes.
+        passes: over the training images, as long as that is neither very few steps nor very many.
+        rate: AdamW's highest step, in one cycle.
+        decay: weight decay.
+        erase: whether to cover a rectangle of most images while training, so that no feature is relied on alone.
+    """
+
+    make: Callable[[tuple[int, int, int], int], nn.Module]
+    passes: int
+    rate: float
+    decay: float
+    erase: bool = False
+
+
+class Convolutional:
+    """A convolutional network trained on augmented images, in one cycle that ends with a small step.
+
+    It asks `Edges` first whether mirror images may be taken for the same; if so it learns from them, too, and answers
+    with the mean over both sides.
+
+    Attributes:
+        net: the network.
+    """
+
+    net: nn.Module
+
+    def __init__(self, recipe: Recipe, seed: int) -> None:
+        self._recipe, self._seed = recipe, seed
+
+    def learn(self, train: Part, validation: Part, prior: Floats) -> None:
+        """Train by AdamW on the cross-entropy."""
+        self._mirror = self._symmetric(train, validation, prior)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self._seed)
+            self.net = self._recipe.make(train.rows.pictures.shape, len(prior))
+            self._train(train)
+        self.net.eval()
+
+    @torch.no_grad()
+    def log_scores(self, rows: Album) -> Floats:
+        """`log p̂(s|y)`, (n, |S|)."""
+        answers = []
+        for x in rows.inputs():
+            sides = (x, x.flip(3)) if self._mirror else (x,)
+            answers.append(torch.stack([self.net(side).log_softmax(dim=1) for side in sides]).mean(dim=0))
+        return np.asarray(torch.cat(answers).log_softmax(dim=1).double().numpy())
+
+    def _symmetric(self, train: Part, validation: Part, prior: Floats) -> bool:
+        edges = Edges(self._seed)
+        some, held = (some_of(part, _MOST_MIRRORED, self._seed) for part in (train, validation))
+        edges.learn(some, held, prior)
+        return edges.mirror
+
+    def _train(self, train: Part) -> None:
+        net, recipe, n = self.net, self._recipe, len(train.codes)
+        size = min(_BATCH, n)
+        steps = int(np.clip(recipe.passes * n // size, _FEWEST_STEPS, _MOST_STEPS))
+        optimiser = torch.optim.AdamW(net.parameters(), lr=recipe.rate, weight_decay=recipe.decay)
+        cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, recipe.rate, total_steps=steps, pct_start=0.2)
+        generator, rng = torch.Generator().manual_seed(self._seed), np.random.default_rng(self._seed)
+        net.train()
+        order = rng.permutation(n)
+        for _ in range(steps):
+            chosen, order = np.sort(order[:size]), order[size:]
+            x = augment(to_input(train.rows[chosen].read()), generator, flip=self._mirror)
+            x = erase(x, generator) if recipe.erase else x
+            with fast():
+                scores = net(x)
+            loss = nn.functional.cross_entropy(scores.float(), torch.from_numpy(train.codes[chosen]))
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            optimiser.step()
+            cycle.step()
+            order = order if len(order) >= size else rng.permutation(n)
+
+
+_PAPER = Recipe(lambda shape, classes: paper_cnn(*shape, classes), passes=12, rate=1e-3, decay=0.05)
+_SMALL = Recipe(lambda shape, classes: small_cnn(shape[2], classes), passes=16, rate=4e-3, decay=0.05, erase=True)
+
+IMAGE_ATTACKERS: dict[str, Callable[[int], Attacker]] = {
+    "edges": partial(Calibrated, Edges),
+    "small network": partial(Calibrated, partial(Convolutional, _SMALL)),
+    "paper's network": partial(Calibrated, partial(Convolutional, _PAPER)),
+}
+"""Makers of attackers on images, from a seed, by name."""
+
+FROM_CLEAN = "small network, from clean"
+"""An attacker that has clean images, too: it starts from the small network that was trained on them."""
+
+
+def from_clean(trained: Attacker, seed: int) -> Attacker:
+    """The attacker that goes on from a small network trained on clean images; it is fitted to a release as any other.
+
+    Args:
+        trained: "small network", fitted to the clean images of the same rows.
+        seed: the one `trained` was made from, so that neither has seen the validation rows.
+    """
+    learner = trained.learner if isinstance(trained, Calibrated) else None
+    if not isinstance(learner, Convolutional):
+        raise LowtideError("only an attacker that is a convolutional network can be trained further")
+    tuned = Recipe(lambda *_: deepcopy(learner.net), passes=6, rate=1e-3, decay=0.05)
+    return Calibrated(partial(Convolutional, tuned), seed)
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """Several attackers as one: the mean of their log-odds, each weighted by what it gained on the validation images.
+
+    Attributes:
+        weights: of each attacker, by name; they sum to 1.
+        calibration: of the mean.
+    """
+
+    weights: dict[str, float]
+    calibration: Calibration
+
+    @classmethod
+    def of(cls, attackers: Mapping[str, Attacker], prior: Floats) -> Together:
+        """Join attackers of one seed, which set the same validation rows aside."""
+        total = sum(attacker.validation for attacker in attackers.values())
+        weights = {
+            name: attacker.validation / total if total > 0 else 1 / len(attackers)
+            for name, attacker in attackers.items()
+        }
+        mean = _weighted({name: attacker.held.q for name, attacker in attackers.items()}, weights)
+        return cls(weights, calibrate(mean, next(iter(attackers.values())).held.codes, prior=prior))
+
+    def __call__(self, answers: Mapping[str, Floats]) -> Floats:
+        """`q(s|y)`, (n, |S|), from that of each attacker."""
+        return self.calibration(_weighted(answers, self.weights))
+
+    @property
+    def validation(self) -> float:
+        """Information on the validation rows, in nats."""
+        return self.calibration.gain
+
+
+def _weighted(answers: Mapping[str, Floats], weights: Mapping[str, float]) -> Floats:
+    return np.asarray(sum(weights[name] * np.log(q) for name, q in answers.items()))

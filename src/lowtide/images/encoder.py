@@ -1,0 +1,233 @@
+"""Images as data: many of one size, in memory or read from disk when asked for, and the grid of their patches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lowtide.errors import Floats, LowtideError, count
+from lowtide.features import Features, patches
+
+Pixels = NDArray[np.uint8]
+Ints = NDArray[np.intp]
+_BATCH = 256  # images in memory at once
+
+
+@runtime_checkable
+class Pictures(Protocol):
+    """Images of one size. Nothing but `read` brings pixels into memory."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and channels (1 or 3) of every image."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def read(self, index: Ints) -> Pixels:
+        """Some images, (len(index), height, width, channels)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Images in memory, or in a memory map.
+
+    Attributes:
+        pixels: (n, height, width, channels) bytes.
+    """
+
+    pixels: Pixels
+
+    def __post_init__(self) -> None:
+        pixels = self.pixels
+        if pixels.ndim != 4 or pixels.dtype != np.uint8 or pixels.shape[3] not in (1, 3) or 0 in pixels.shape[1:]:
+            raise LowtideError(
+                f"images must be bytes (uint8) of shape (n, height, width, 1 or 3), got {pixels.dtype} {pixels.shape}"
+            )
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and channels."""
+        height, width, channels = self.pixels.shape[1:]
+        return height, width, channels
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def read(self, index: Ints) -> Pixels:
+        """Copies of some images."""
+        return np.asarray(self.pixels[index])
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Some of a set of images, in an order of one's own.
+
+    Attributes:
+        pictures: the set.
+        index: (n,) which of them.
+    """
+
+    pictures: Pictures
+    index: Ints
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and channels."""
+        return self.pictures.shape
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def read(self, index: Ints) -> Pixels:
+        """Some of the chosen images."""
+        return self.pictures.read(self.index[index])
+
+
+def as_pictures(images: Any) -> Pictures:
+    """What was given as images: `Pictures`, or an array of bytes (n, height, width) or (n, height, width, channels)."""
+    if isinstance(images, Pictures) and not isinstance(images, np.ndarray):
+        return images
+    array = images if isinstance(images, np.ndarray) else np.asarray(images)
+    return Stack(array[..., None] if array.ndim == 3 else array)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Patches of patch × patch pixels, row by row from the upper left; those at the edges may be smaller.
+
+    Attributes:
+        height: of the image, in pixels.
+        width: of the image.
+        channels: 1 or 3.
+        patch: the side of a patch.
+    """
+
+    height: int
+    width: int
+    channels: int
+    patch: int
+
+    def __post_init__(self) -> None:
+        for name in ("height", "width", "channels"):
+            count(name, getattr(self, name), 1)
+        count("patch", self.patch, 1)
+        if self.patch > max(self.height, self.width):
+            raise LowtideError(
+                f"a patch of {self.patch} pixels is larger than the image ({self.width}×{self.height}); "
+                f"give at most {max(self.height, self.width)}"
+            )
+
+    @property
+    def down(self) -> int:
+        """Rows of patches."""
+        return -(-self.height // self.patch)
+
+    @property
+    def across(self) -> int:
+        """Patches in a row."""
+        return -(-self.width // self.patch)
+
+    def __len__(self) -> int:
+        return self.down * self.across
+
+    @cached_property
+    def features(self) -> Features:
+        """The patches as features of flattened images."""
+        return patches(self.height, self.width, self.patch, channels=self.channels)
+
+    @cached_property
+    def sizes(self) -> NDArray[np.intp]:
+        """(m,) pixels of each patch."""
+        return np.bincount(self.features.groups, minlength=len(self)) // self.channels
+
+    def spread(self, values: ArrayLike) -> NDArray[Any]:
+        """Give every pixel the value of its patch: (…, m) → (…, height, width)."""
+        array = np.asarray(values)
+        if array.shape[-1:] != (len(self),):
+            raise LowtideError(f"the grid has {len(self)} patches; got values of shape {array.shape}")
+        cells = array.reshape(*array.shape[:-1], self.down, self.across)
+        tall = np.repeat(cells, self.patch, axis=-2)[..., : self.height, :]
+        return np.repeat(tall, self.patch, axis=-1)[..., : self.width]
+
+
+@dataclass(frozen=True, eq=False)
+class ImageRows:
+    """Images as rows of a table that is never there at once: a slice of it reads those images.
+
+    Attributes:
+        pictures: the images.
+    """
+
+    pictures: Pictures
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Images, and numbers in each."""
+        height, width, channels = self.pictures.shape
+        return len(self.pictures), height * width * channels
+
+    @property
+    def cost(self) -> int:
+        """Floats that a network keeps of one image, roughly."""
+        height, width, _ = self.pictures.shape
+        return 64 * height * width
+
+    def __getitem__(self, place: slice) -> Pixels:
+        return self.pictures.read(np.arange(len(self.pictures))[place])
+
+
+@dataclass(frozen=True)
+class ImageEncoder:
+    """How images are read: all of one size, cut into patches.
+
+    Attributes:
+        grid: their size, and that of the patches.
+    """
+
+    grid: Grid
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Pixels have no names."""
+        return ()
+
+    def features(self) -> Features:
+        """The patches."""
+        return self.grid.features
+
+    def encode(self, x: Any) -> ImageRows:
+        """Read images of the size of those of the fit."""
+        pictures = as_pictures(x)
+        grid = self.grid
+        if tuple(pictures.shape) != (grid.height, grid.width, grid.channels):
+            height, width, channels = pictures.shape
+            raise LowtideError(
+                f"fitted on images of {grid.width}×{grid.height} pixels and {grid.channels} channel(s), "
+                f"got {width}×{height} and {channels}; resize them first"
+            )
+        return ImageRows(pictures)
+
+
+def are_images(x: Any) -> bool:
+    """Whether `x` is images rather than a table: `Pictures`, or an array of bytes with three or four axes."""
+    if isinstance(x, np.ndarray):
+        return x.dtype == np.uint8 and x.ndim in (3, 4)
+    return isinstance(x, Pictures)
+
+
+def mean_image(images: Any) -> Floats:
+    """The average of images, read batch by batch: (height, width, channels)."""
+    pictures = as_pictures(images)
+    if not len(pictures):
+        raise LowtideError("no images were given; give at least one")
+    total = np.zeros(pictures.shape, dtype=np.int64)
+    for start in range(0, len(pictures), _BATCH):
+        index = np.arange(start, min(start + _BATCH, len(pictures)))
+        total += pictures.read(index).sum(axis=0, dtype=np.int64)
+    return total / len(pictures)

@@ -1,0 +1,269 @@
+"""Fitting the density of a finite secret from images.
+
+The images are split into three folds. The first says, after half of the training, whether images may be mirrored, moved
+and lit anew, which helps with photographs and misleads where every pixel has its place. For each of the other two,
+causal and any-mask networks are trained on the rest and judged on it, under whole and partial observation: that is the
+held-out figure, and says how far scores are to be believed. If the gain over g = 0 is clear, one more causal network is
+trained on all images and answers, as it has learnt from half as many again; the held-out figure is, if anything, too
+low for it. Any-mask answers are the average of the networks that were judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
+
+from lowtide.density.artefact import Density, FitReport
+from lowtide.density.checkpoints import Checkpoints, fingerprint
+from lowtide.density.critics.base import Critic, Null
+from lowtide.density.critics.causal import CausalNet
+from lowtide.density.crossfit import honest_mixture, is_clear, mixture_weights, stratified_folds
+from lowtide.density.estimates import mean_with_interval, nothing_found
+from lowtide.density.mask_sampling import Floats32, Questions, losses
+from lowtide.density.masking import Bools
+from lowtide.density.objectives import normalise
+from lowtide.density.options import Options
+from lowtide.errors import LowtideError
+from lowtide.images.convnets import small_cnn, to_input
+from lowtide.images.critic import Images, masked_input
+from lowtide.images.encoder import Grid, ImageEncoder, as_pictures
+from lowtide.images.paper import fit_paper_images
+from lowtide.images.training import Album, Ints, Schedule, draw_masks, in_memory, train_causal, train_masked
+from lowtide.labels import is_vector, read_classes
+from lowtide.progress import progress_bar
+
+_FOLDS = 3
+_EPOCHS = 14
+_BATCH = 64
+_STEPS = (300, 4000)  # at least, and at most: beyond some 100,000 images not all are needed
+_JUDGED = 5  # questions about each held-out image, the first about the whole
+_WHOLE = 0.6  # the weight of the first
+_AT_ONCE = 64  # images judged at once
+_ALL = 1000  # in place of the number of a fold, for the seed of the network that sees all
+_ENOUGH = 1000  # training images that the training figure is taken from
+
+
+def is_side(features: Any) -> bool:
+    """Whether `features` is a whole number, the side of patches."""
+    return isinstance(features, (int, np.integer)) and not isinstance(features, bool)
+
+
+def fit_images(x: Any, s: ArrayLike, options: Options) -> Density:
+    """Fit causal and any-mask networks to images; see `TIDE.fit`."""
+    if not is_side(options.features):
+        raise LowtideError("X holds images: say what a patch is by its side in pixels, features=8 for example")
+    pictures = as_pictures(x)
+    grid = Grid(*pictures.shape, int(options.features))  # type: ignore[arg-type]
+    if np.asarray(s).shape[:1] != (len(pictures),):
+        raise LowtideError(f"there are {len(pictures)} images and s has shape {np.asarray(s).shape}; they must match")
+    if len(pictures) < 8:
+        raise LowtideError(f"Found {len(pictures)} image(s) while a minimum of 8 is required.")
+    if is_vector(s, options.secret):
+        raise LowtideError("a secret of numbers needs rows of numbers; for images give classes, secret='classes'")
+    if options.critic not in ("auto", "null"):
+        raise LowtideError(f"critic={options.critic!r} is for tables; for images use 'auto' or 'null'")
+    classes, codes = read_classes(s)
+    album = Album(in_memory(pictures), codes, grid, classes.prior)
+    critic, report = _fit(album, options)
+    return Density(classes, grid.features, critic, options.trim, ImageEncoder(grid), report)
+
+
+def _fit(album: Album, options: Options) -> tuple[Critic, FitReport]:
+    if options.critic == "null":
+        nothing = mean_with_interval(np.zeros(len(album.s)))
+        return Null(len(album.prior), len(album.grid)), FitReport("null", True, nothing, 0.0, {"null": 0.0})
+    if options.recipe == "paper":
+        return fit_paper_images(album, options)
+    return _cross_fit(album, options)
+
+
+def schedule_for(n: int, options: Options) -> Schedule:
+    """The schedule of a network for n images in all."""
+    folds = min(_FOLDS, options.folds)
+    rows = n * (folds - 1) // folds
+    batch = int(np.clip(rows // 4, 2, _BATCH))
+    steps = options.steps or int(np.clip(_EPOCHS * rows / batch, *_STEPS))
+    return Schedule(steps, batch, objective=options.objective)
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """Networks of one kind, one for each fold, and what they say of the fold they have not seen.
+
+    Attributes:
+        nets: the networks.
+        belief: what to multiply their scores by.
+        gain: (q,) the held-out density of each question, believed as far as the other folds say.
+        questions: what was asked about n images; the first n questions are about the whole.
+        judge: (n,) which images judge: those of the first fold have made a choice.
+    """
+
+    nets: list[nn.Module]
+    belief: float
+    gain: Floats32
+    questions: Questions
+    judge: Bools
+
+    @property
+    def whole(self) -> Floats32:
+        """Held-out density of each whole image that judges, at its own class."""
+        return self.gain[: len(self.judge)][self.judge]
+
+    def is_clear(self) -> bool:
+        """Whether the gain over all questions is clearly above 0."""
+        per_image = np.bincount(self.questions.row, self.gain * self.questions.weight).astype(np.float64)
+        return is_clear(per_image[self.judge])
+
+
+def _cross_fit(album: Album, options: Options) -> tuple[Critic, FitReport]:
+    schedule = schedule_for(len(album.s), options)
+    fold = _folds(album, options)
+    mark = fingerprint(album.s, album.pictures.read(np.arange(4)), album.grid, schedule, fold, options.seed)
+    checkpoints = Checkpoints(options.checkpoint, mark)
+    seed = int(np.random.SeedSequence([options.seed, 0x1A6E]).generate_state(1)[0])
+    every = range(int(fold.max()) + 1)
+    later = every[1:] if len(every) > 2 else every  # belief in one fold is fitted on another
+    final = replace(schedule, steps=schedule.steps * len(every) // (len(every) - 1))
+    total = (1 + 2 * len(later)) * schedule.steps + final.steps
+    with progress_bar("fitting to images", total, options.progress) as tick:
+        work = _Work(album, schedule, fold, checkpoints, tick, seed)
+        work.choose_variation()
+        causal = work.judged("causal", later, train_causal, _ask_prefixes)
+        found = causal.whole.astype(np.float64)
+        if not causal.is_clear():
+            checkpoints.clear()
+            report = FitReport("null", True, nothing_found(found), 0.0, {"null": 0.0, "causal": float(found.mean())})
+            return Null(len(album.prior), len(album.grid)), report
+        whole = work.network("causal", None, train_causal, replace(final, varied=work.schedule.varied))
+        masked = work.judged("masked", later, train_masked, _ask_masks)
+    checkpoints.clear()
+    candidates = {"null": 0.0, "causal": float(found.mean()), "any-mask": float(masked.whole.mean())}
+    nets = [whole] if isinstance(whole, CausalNet) else []
+    critic = Images(album.grid, len(album.prior), nets, masked.nets, (causal.belief, masked.belief))
+    how = "augmented" if work.schedule.varied else "as they are"
+    chosen = (
+        f"images {how}: causal network × {causal.belief:.2f}, "
+        f"{len(masked.nets)} any-mask networks × {masked.belief:.2f}"
+    )
+    # Training ends when the step size has fallen to 0; it has settled if it was given the time it asks for.
+    settled = schedule.steps >= schedule_for(len(album.s), replace(options, steps=None)).steps
+    training = _training_gain(critic, album)
+    return critic, FitReport(chosen, settled, mean_with_interval(found), training, candidates)
+
+
+def _folds(album: Album, options: Options) -> Ints:
+    rng = np.random.default_rng(np.random.SeedSequence([options.seed, 0xF01D]))
+    folds = min(_FOLDS, options.folds, int(np.bincount(album.s).min()))
+    return stratified_folds(album.s, max(2, folds), rng)
+
+
+@dataclass
+class _Work:
+    """Trains and judges networks fold by fold; those that an interrupted fit has finished are read back."""
+
+    album: Album
+    schedule: Schedule
+    fold: Ints
+    checkpoints: Checkpoints
+    tick: Callable[[int], None]
+    seed: int
+    done: int = 0
+
+    def choose_variation(self) -> None:
+        """Whether to augment: what serves the first fold better, over all questions."""
+        rows, losses_of = np.flatnonzero(self.fold == 0), {}
+        for varied in (True, False):
+            schedule = replace(self.schedule, steps=-(-self.schedule.steps // 2), varied=varied)
+            net = self.network("choice", 0, train_causal, schedule)
+            scores = self._answers(net, 0, _ask_prefixes).reshape(_JUDGED * len(rows), -1)
+            questions = self._questions(self.album.s[rows])
+            losses_of[varied] = float((losses(scores, questions) * questions.weight).sum())
+        self.schedule = replace(self.schedule, varied=losses_of[True] <= losses_of[False])
+
+    def judged(self, kind: str, folds: range, train: Any, ask: _Ask) -> _Judged:
+        """The networks of a kind for some folds, with their answers about the images of these."""
+        rows = np.flatnonzero(np.isin(self.fold, folds))
+        fold, nets = self.fold[rows], list[nn.Module]()
+        scores = np.zeros((_JUDGED, len(rows), len(self.album.prior)), dtype=np.float32)
+        for k in folds:
+            nets.append(self.network(kind, k, train, self.schedule))
+            scores[:, fold == k] = self._answers(nets[-1], k, ask)
+        return self._believed(nets, scores.reshape(-1, len(self.album.prior)), rows)
+
+    def _answers(self, net: nn.Module, k: int, ask: _Ask) -> Floats32:
+        """Scores (questions, rows, |S|) of the images of fold k."""
+        generator = torch.Generator().manual_seed(self.seed + k)
+        rows, parts = np.flatnonzero(self.fold == k), []
+        for start in range(0, len(rows), _AT_ONCE):
+            images = to_input(self.album.pictures.read(rows[start : start + _AT_ONCE]))
+            with torch.no_grad():
+                parts.append(ask(net, images, self.album.grid, generator).transpose(0, 1).numpy())
+        return np.concatenate(parts, axis=1)
+
+    def _questions(self, s: Ints) -> Questions:
+        """The same questions about every image of classes s (n,), the first about the whole."""
+        n = len(s)
+        weight = np.repeat([_WHOLE] + [(1 - _WHOLE) / (_JUDGED - 1)] * (_JUDGED - 1), n).astype(np.float32)
+        none = np.zeros((len(weight), 0), dtype=np.float32)
+        row = np.tile(np.arange(n), _JUDGED)
+        return Questions(none, none.astype(bool), np.tile(s, _JUDGED), weight, row, self.album.log_prior)
+
+    def _believed(self, nets: list[nn.Module], scores: Floats32, rows: Ints) -> _Judged:
+        questions, fold = self._questions(self.album.s[rows]), self.fold[rows]
+        # Folds are counted from 0 by those who leave one out after the other.
+        honest = honest_mixture(scores[None], questions, (fold - fold.min())[questions.row])
+        belief = float(mixture_weights(scores[None], questions)[0])
+        return _Judged(nets, belief, -losses(honest, questions), questions, fold != 0)
+
+    def network(self, kind: str, k: int | None, train: Any, schedule: Schedule) -> nn.Module:
+        """The network of a kind that has not seen fold k: from the checkpoint of an interrupted fit, or trained."""
+        stage = f"{kind}-{'all' if k is None else k}-{'varied' if schedule.varied else 'plain'}"
+        saved = self.checkpoints.load(stage)
+        if saved is None:
+            rows = np.arange(len(self.fold)) if k is None else np.flatnonzero(self.fold != k)
+            seed = self.seed + (_ALL if k is None else k)
+            net: nn.Module = train(self.album, rows, schedule, seed=seed, tick=self._step)
+            self.checkpoints.save(stage, dict(net.state_dict()))
+        else:
+            classes, channels = len(self.album.prior), self.album.grid.channels
+            net = small_cnn(channels + 1, classes) if kind == "masked" else CausalNet(self.album.grid, classes)
+            net.load_state_dict(saved)
+            self.done += schedule.steps
+        return net.eval()
+
+    def _step(self) -> None:
+        self.done += 1
+        self.tick(self.done)
+
+
+_Ask = Callable[[nn.Module, Tensor, Grid, torch.Generator], Tensor]
+"""Scores (n, questions, |S|) of a batch of held-out images, the first about the whole."""
+
+
+def _ask_prefixes(net: nn.Module, x: Tensor, grid: Grid, generator: torch.Generator) -> Tensor:
+    at = torch.randint(len(grid), (_JUDGED - 1,), generator=generator)
+    return net(x, torch.cat([torch.tensor([len(grid) - 1]), at]))
+
+
+def _ask_masks(net: nn.Module, x: Tensor, grid: Grid, generator: torch.Generator) -> Tensor:
+    masks = [torch.ones(len(x), len(grid), dtype=torch.bool)]
+    masks += [draw_masks(len(x), grid, generator) for _ in range(_JUDGED - 1)]
+    return torch.stack([net(masked_input(x, seen, grid)) * seen.any(dim=1)[:, None] for seen in masks], dim=1)
+
+
+def _training_gain(critic: Images, album: Album) -> float:
+    """The information that the final critic shows on images it was trained on."""
+    log_prior, values = torch.from_numpy(album.log_prior), []
+    index = np.arange(min(_ENOUGH, len(album.s)))
+    for start in range(0, len(index), _AT_ONCE):
+        part = index[start : start + _AT_ONCE]
+        with torch.no_grad():
+            g = normalise(critic.scores(album.pictures.read(part)), log_prior).numpy()
+        values.append(g[np.arange(len(part)), album.s[part]])
+    return float(np.concatenate(values).mean())

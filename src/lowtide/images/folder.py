@@ -1,0 +1,189 @@
+"""A set of images with labels; decoded when they are read, and not kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lowtide.errors import LowtideError
+from lowtide.images.arrays import ArrayPictures
+from lowtide.images.encoder import Ints, Pictures, Pixels
+from lowtide.images.files import UnusableError, decode, spread
+from lowtide.images.layouts import SPLIT, Layout, take_rows
+from lowtide.table_files.formats import find_column
+
+_MOST = 3  # names in a sentence
+_WORDS: dict[Layout, str] = {
+    "classes": "a folder per class",
+    "metadata": "a folder with metadata",
+    "genki": "GENKI-4K's layout",
+    "celeba": "CelebA's layout",
+    "plain": "a folder without labels",
+    "npz": "a NumPy file",
+}
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """What was found and cannot be used.
+
+    Attributes:
+        reasons: the names (paths below the folder, lines of label files) by reason.
+    """
+
+    reasons: Mapping[str, tuple[str, ...]]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.reasons.values()))
+
+    def __str__(self) -> str:
+        """Counts and a few file names, without their folders, which may be classes and so the secret."""
+        return "; ".join(f"{len(names)} {reason} ({_few(names)})" for reason, names in self.reasons.items())
+
+
+@dataclass(frozen=True, eq=False)
+class FilePictures:
+    """Image files of one size, decoded on several threads whenever they are read.
+
+    Attributes:
+        root: the folder.
+        names: (n,) paths below it.
+        shape: height, width and channels, to which images are brought.
+        resized: whether they may have another size on disk.
+    """
+
+    root: Path
+    names: tuple[str, ...]
+    shape: tuple[int, int, int]
+    resized: bool = False
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def read(self, index: Ints) -> Pixels:
+        """Some images, (len(index), height, width, channels)."""
+        made = spread(self._decode, [self.names[place] for place in np.asarray(index, np.intp)])
+        return np.array(made, np.uint8).reshape(-1, *self.shape)
+
+    def _decode(self, name: str) -> Pixels:
+        height, width, channels = self.shape
+        try:
+            pixels = decode(self.root / name, channels=channels, size=(width, height) if self.resized else None)
+        except UnusableError as error:
+            problem = str(error)
+        else:
+            if pixels.shape == self.shape:
+                return pixels
+            problem = "not of the size it had"
+        raise LowtideError(
+            f"{PurePosixPath(name).name} is {problem}, which its header did not tell; remove it, or open the images "
+            "with thorough=True, which skips such files"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class PictureFolder:
+    """Images of one size and what is said about each; `Pictures` for everything that takes images.
+
+    Attributes:
+        path: the folder or file.
+        layout: how it is laid out.
+        names: (n,) paths below the folder with forward slashes, or numbers of the images in an `.npz` file.
+        labels: n rows; without columns where nothing is said about the images.
+        skipped: what cannot be used.
+        source: all images of the folder that can be used.
+        rows: (n,) which of them these are.
+        folder: the subfolder that names in label files are relative to.
+        label_file: the file with the labels, or the array with the images.
+    """
+
+    path: Path
+    layout: Layout
+    names: tuple[str, ...]
+    labels: pa.Table
+    skipped: Skipped
+    source: Pictures
+    rows: Ints
+    folder: str = ""
+    label_file: str = ""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and channels (1 or 3) of every image."""
+        return self.source.shape
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def read(self, index: Ints) -> Pixels:
+        """Some images, (len(index), height, width, channels)."""
+        return self.source.read(self.rows[index])
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether reading is no more than copying."""
+        source = self.source
+        if not isinstance(source, ArrayPictures) or source.array.dtype != np.uint8:
+            return False
+        return source.array.shape[1:] in (source.shape, source.shape[:2])
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the labels."""
+        return tuple(self.labels.column_names)
+
+    def column(self, name: str) -> NDArray[Any]:
+        """The values of one label, (n,); `None`, or NaN among numbers, where it is missing."""
+        return np.array(self._find(name).to_pylist())
+
+    def known(self, name: str) -> NDArray[np.bool_]:
+        """Which images have a value of this label, (n,)."""
+        return np.asarray(pc.invert(pc.is_null(self._find(name), nan_is_null=True)).to_numpy(), dtype=bool)
+
+    @cached_property
+    def split(self) -> NDArray[Any] | None:
+        """(n,) which part of the data each image belongs to, such as `train` and `test`, if anything says so."""
+        return self.column(SPLIT) if SPLIT in self.columns else None
+
+    def take(self, index: Ints | NDArray[np.bool_]) -> PictureFolder:
+        """Some of the images, by number or by mask, in the order given."""
+        rows = np.arange(len(self))[np.asarray(index)]
+        names = tuple(self.names[row] for row in rows)
+        return replace(self, names=names, labels=take_rows(self.labels, rows), rows=self.rows[rows])
+
+    def describe(self) -> tuple[str, ...]:
+        """What there is, in sentences; no label of any image."""
+        height, width, channels = self.shape
+        kind = "colour" if channels == 3 else "grey"
+        said = [f"{len(self):,} {kind} images of {width}×{height} in {_WORDS[self.layout]}"]
+        others = [name for name in self.columns if name != SPLIT]
+        said.append(f"labels: {', '.join(others)}" if others else "no labels")
+        if self.split is not None:
+            parts = Counter(self.split.tolist())
+            counts = (f"{number:,} {'without' if part is None else part}" for part, number in parts.items())
+            said.append(f"split: {', '.join(counts)}")
+        if self.skipped:
+            said.append(f"skipped: {self.skipped}")
+        return tuple(said)
+
+    def _find(self, name: str) -> pa.ChunkedArray:
+        if not self.columns:
+            raise LowtideError(
+                f"there is no column {name!r}, since {self.path} is {_WORDS[self.layout]}; add a metadata.csv with the "
+                f"columns file_name and {name}, or give the folder above"
+            )
+        return self.labels[find_column(name, self.columns)]
+
+
+def _few(names: Sequence[str]) -> str:
+    shown = ", ".join(PurePosixPath(name).name for name in names[:_MOST])
+    return f"{shown}, …" if len(names) > _MOST else shown

@@ -1,0 +1,147 @@
+"""In which order to show what tells least: attack, hide and retrain in closed form.
+
+Against a linear attacker who knows the law of the features, a set A of them tells `d² = tr(Mᵀ Σ⁻¹ M)`, where Σ is the
+covariance within classes and M holds the class means, centred and weighted by `√p(s)`: half of it is the information in
+nats when that is small. What one more unit adds is its part that the shown ones do not predict (a Schur complement), so
+that the attacker is retrained, exactly, for every unit that is tried.
+
+Everything starts hidden. The unit that adds least for its area is shown, again and again; read backwards this is the
+order of hiding. That decides by what the *shown* part tells together. Hiding what is worth most while all the rest is
+shown does not: copies of the secret excuse each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.linalg import cho_factor, cho_solve
+
+from lowtide.density.masking import Bools
+from lowtide.errors import Floats
+from lowtide.images.convnets import to_input
+from lowtide.images.edges import Features, edges_and_shades
+from lowtide.images.encoder import Ints, Pixels
+from lowtide.images.planning_attackers import at_places, by_kind
+from lowtide.images.thumbnails import Thumbnails
+from lowtide.threads import one_thread
+
+_RIDGE = 1.0  # added to the variance of every feature, which is 1; with fewer images than features something must be
+_BATCH = 256
+_FAINT = 1e-6  # variance of a feature that does not vary but for rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """First and second moments of features, within classes and between them.
+
+    Attributes:
+        within: (D, D) covariance within classes, of features scaled to variance 1, with a ridge.
+        between: (D, |S|) class means minus the mean, times `√p(s)`, equally scaled.
+        place: (D,) the place each feature belongs to.
+    """
+
+    within: Floats
+    between: Floats
+    place: Ints
+
+    @classmethod
+    def of(cls, data: Thumbnails, *, mirror: bool) -> Spread:
+        """The moments of raw images; of noised ones, what is left of them once all stand-ins are known.
+
+        Args:
+            data: the images for planning.
+            mirror: whether mirror images count, too.
+        """
+        tells = bool((data.standins != data.standins[:1]).any())
+        place = np.tile(at_places(data.channels), 2 if tells else 1)
+        within, sums, counts = _sums(data, (data.standins, data.raw) if tells else (data.raw,), mirror)
+        means, share = sums / counts[:, None], counts / counts.sum()
+        within /= counts.sum()
+        within -= (share[:, None] * means).T @ means
+        scale = np.sqrt(np.maximum(np.diag(within), _FAINT))
+        within /= scale[:, None]
+        within /= scale
+        within[np.diag_indices_from(within)] += _RIDGE
+        between = ((means - share @ means) * np.sqrt(share)[:, None]).T / scale[:, None]
+        spread = cls(within, between, place)
+        return spread.given(np.arange(len(place)) < len(place) // 2) if tells else spread
+
+    def given(self, known: Bools) -> Spread:
+        """What is left of the other features once those where `known` (D,) is true are."""
+        factor = cho_factor(self.within[np.ix_(known, known)])
+        predicted = cho_solve(factor, self.within[np.ix_(known, ~known)])
+        within = self.within[np.ix_(~known, ~known)] - self.within[np.ix_(~known, known)] @ predicted
+        return Spread(within, self.between[~known] - predicted.T @ self.between[known], self.place[~known])
+
+
+def showing_order(spread: Spread, unit: Ints, area: Floats, *, first: Ints, last: Ints) -> list[int]:
+    """The units in the order in which they are best shown.
+
+    Args:
+        spread: the moments of the features.
+        unit: (places,) the unit of each place.
+        area: (units,) how many pixels each owns.
+        first: units that must be shown.
+        last: units that must stay hidden.
+    """
+    owner = unit[spread.place]
+    own = {int(j): np.flatnonzero(owner == j) for j in np.unique(owner)}
+    within, between = spread.within.copy(), spread.between.copy()
+    order: list[int] = []
+    size = np.maximum(area, 1.0).tolist()  # a place between patches owns no pixel
+    barred = set(last.tolist())
+    left = [j for j in range(len(area)) if j not in barred]
+    must = [j for j in left if j in set(first.tolist())]
+    with one_thread():
+        while left:
+            candidates = [j for j in must if j in left] or left
+            chosen = min(candidates, key=lambda j: _adds(within, between, own.get(j)) / size[j])
+            order.append(chosen)
+            left.remove(chosen)
+            if chosen in own:
+                _condition(within, between, own[chosen])
+    return order + sorted(barred)
+
+
+def _sums(data: Thumbnails, versions: Sequence[Pixels], mirror: bool) -> tuple[Floats, Floats, Floats]:
+    """`Σ x xᵀ` (D, D), `Σ x` of each class (|S|, D) and how many (|S|,), over images and their mirror images."""
+    width, classes = len(versions) * len(at_places(data.channels)), len(data.prior)
+    total, sums, counts = np.zeros((width, width)), np.zeros((classes, width)), np.zeros(classes)
+    with one_thread():
+        for start in range(0, len(data.codes), _BATCH):
+            rows = slice(start, start + _BATCH)
+            for flip in (False, True)[: 1 + mirror]:
+                x = np.concatenate([_features(version[rows], flip) for version in versions], axis=1)
+                total += x.T @ x  # single precision within a batch, double across
+                for k in range(classes):
+                    mine = data.codes[rows] == k
+                    sums[k] += x[mine].sum(axis=0)
+                    counts[k] += mine.sum()
+    return total, sums, counts
+
+
+def _adds(within: Floats, between: Floats, block: Ints | None) -> float:
+    """What the features `block` add to d²; nothing where a unit owns no feature."""
+    if block is None:
+        return 0.0
+    mine = between[block]
+    return float((mine * cho_solve(cho_factor(within[np.ix_(block, block)]), mine)).sum())
+
+
+def _condition(within: Floats, between: Floats, block: Ints) -> None:
+    """Take out of all features, in place, what `block` predicts of them."""
+    predicted = cho_solve(cho_factor(within[np.ix_(block, block)]), within[block])
+    between -= predicted.T @ between[block]
+    within -= within[:, block] @ predicted
+
+
+def _features(pixels: Pixels, flip: bool) -> Features:
+    """(n, D) shades and directions of edges; `at_places` says where each belongs."""
+    with torch.no_grad():
+        x = to_input(pixels)
+        values = edges_and_shades(x.flip(3) if flip else x).numpy()
+    shades, _, fine = by_kind(values, pixels.shape[3])
+    return np.concatenate([shades, fine], axis=1)

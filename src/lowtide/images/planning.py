@@ -1,0 +1,86 @@
+"""Planning for images: the order in which patches are hidden, and what is left to read on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lowtide.density.masking import Bools
+from lowtide.errors import Floats
+from lowtide.images.encoder import Grid, Ints
+from lowtide.images.ordering import Spread, showing_order
+from lowtide.images.planning_attackers import CELLS, EdgeScout
+from lowtide.images.policies import PicturePlan
+from lowtide.images.thumbnails import Thumbnails
+from lowtide.images.units import Units
+from lowtide.tables.planning import Point
+
+_SHARES = (*np.arange(1.0, 0.5, -0.05), *np.arange(0.5, 0.05, -0.1))  # kept, where the curve is read
+_ORDERING = 0.4  # of the work
+
+
+@dataclass(frozen=True, eq=False)
+class PicturePlanner:
+    """Finds the order of hiding, then reads releases along it with attackers that are fitted afresh.
+
+    Attributes:
+        data: the images for planning.
+        grid: the patches.
+        keep: (m,) patches that must be shown.
+        hide: (m,) patches that must be hidden.
+        mirror: whether a mirrored image is as likely as the image.
+        seed: of the attackers.
+        tick: called with the share of the work that is done.
+    """
+
+    data: Thumbnails
+    grid: Grid
+    keep: Bools
+    hide: Bools
+    mirror: bool
+    seed: int
+    tick: Callable[[float], None] = field(default=lambda _: None)
+
+    def plan(self) -> PicturePlan:
+        """The plan that hides nothing but what must be, with the order and the curve of all others."""
+        order = self.order()
+        self.tick(_ORDERING)
+        scout = EdgeScout(self.data, mirror=self.mirror, seed=self.seed)
+        start = self.data.shown(self.grid.spread(self.hide))
+        marginal = np.where(self.hide, np.nan, self._of_patches(scout.where(start)))
+        plan = PicturePlan(self.grid, self.hide.copy(), order, self.keep, self.hide, (), marginal)
+        points: list[Point] = []
+        for number, share in enumerate(_SHARES):
+            here = plan.at(float(share))
+            if not points or (here.hidden != points[-1].hidden).any():
+                reading = scout.read(self.data.shown(self.grid.spread(here.hidden)))
+                points.append(Point(here.hidden, here.kept, reading))
+            self.tick(_ORDERING + (1 - _ORDERING) * (number + 1) / len(_SHARES))
+        return plan.with_curve(points)
+
+    def order(self) -> Ints:
+        """(m,) the patches in the order of hiding: those that must be hidden first, those that must be shown last."""
+        units = Units.make(self.grid, CELLS, mirror=self.mirror)
+        area = np.bincount(units.of_patch, self.grid.sizes, minlength=len(units)).astype(np.float64)
+        free = np.bincount(units.of_patch[~self.hide], minlength=len(units)) > 0
+        shown = showing_order(
+            Spread.of(self.data, mirror=self.mirror),
+            units.of_place,
+            area,
+            first=np.unique(units.of_patch[self.keep]),
+            last=np.flatnonzero(~free & (area > 0)),
+        )
+        place = np.empty(len(units), dtype=np.intp)
+        place[shown[::-1]] = np.arange(len(shown))
+        return np.lexsort((place[units.of_patch], self.keep, ~self.hide))
+
+    def _of_patches(self, carried: Floats) -> Floats:
+        """(m,) nats of each patch, from those of small pixels (h, w)."""
+        grid, factor = self.grid, self.data.factor
+        tall, wide = (np.minimum(factor, side - np.arange(0, side, factor)) for side in (grid.height, grid.width))
+        each = carried / (tall[:, None] * wide)  # small pixels at the edges stand for fewer
+        large = np.repeat(np.repeat(each, factor, axis=0), factor, axis=1)[: grid.height, : grid.width]
+        patch = grid.spread(np.arange(len(grid))).ravel()
+        return np.asarray(np.bincount(patch, large.ravel(), minlength=len(grid)), dtype=np.float64)

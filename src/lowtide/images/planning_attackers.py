@@ -1,0 +1,188 @@
+"""A scout that reads drawing and shading: logistic regression on edges, fitted anew for every release.
+
+Its scores are sums over places of the image, so a map of where it reads is had without asking again: tiles are hidden
+one after the other, in random order and at random places, and every tile is charged with the information that goes.
+Counted by the labels of held-out images, `log q(s|x)` before minus after, that number drowns in noise. It is counted by
+what the scout believes instead, `KL(q(·|x) ‖ q(·|x without the tile))`: for an exact posterior its mean is the same
+conditional information, and no label enters.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy.special import log_softmax
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+from torch import Tensor
+
+from lowtide.density.crossfit import stratified_folds
+from lowtide.disclose.budget import Reading
+from lowtide.errors import Floats, LowtideError
+from lowtide.images.edges import edges_and_shades
+from lowtide.images.thumbnails import Thumbnails
+from lowtide.labels import Labels
+from lowtide.threads import one_thread
+
+CELLS = 16  # places down and across; the coarse cells of the edges are 8
+_BINS = 9
+_FOLDS = 3
+_SIDES = (2, 3, 4)  # of tiles, in places
+_ORDERS = 6
+_BATCH = 128
+_NOTHING = 1e-9  # of a place
+_UNTIL = 0.5  # share of the tiles that a walk hides
+_BELIEFS = np.geomspace(0.05, 4.0, 40)
+
+
+@dataclass(frozen=True, eq=False)
+class _Model:
+    """One fold's regression, believed as far as the images it has not seen say.
+
+    Attributes:
+        rows: (n,) the images it has not seen.
+        asked: (sides, n, features) of these images, and of their mirror images.
+        weights: (|S|, features).
+        scores: (sides, n, |S|).
+        density: (n, |S|) by the mean over sides.
+    """
+
+    rows: Labels
+    asked: Floats
+    weights: Floats
+    scores: Floats
+    density: Floats
+
+
+class EdgeScout:
+    """Logistic regression on edges and shades of a release, cross-fitted.
+
+    Args:
+        data: the images for planning.
+        mirror: whether a mirrored image is as likely as the image.
+        seed: of everything.
+    """
+
+    def __init__(self, data: Thumbnails, *, mirror: bool, seed: int) -> None:
+        self.data, self.mirror, self.seed = data, mirror, seed
+        folds = min(_FOLDS, int(np.bincount(data.codes).min()))
+        self.fold = stratified_folds(data.codes, folds, np.random.default_rng([seed, 0xED6E]))
+
+    def read(self, shown: Tensor) -> Reading:
+        """How much the release that shows `shown` (h, w) tells."""
+        sides, density = self._features(shown), np.zeros((len(self.data.codes), len(self.data.prior)))
+        with one_thread():
+            for k in range(int(self.fold.max()) + 1):
+                model = self._fit(sides, k)
+                density[model.rows] = model.density
+        return Reading.of(density, self.data.codes, self.data.prior)
+
+    def where(self, shown: Tensor) -> Floats:
+        """(h, w) nats that each pixel carries, averaged over random orders of hiding."""
+        rng = np.random.default_rng([self.seed, 0xED6F])
+        sides = self._features(shown)
+        height, width = (_overlap(side) for side in shown.shape)
+        live = (height @ shown.double().numpy() @ width.T).ravel() > _NOTHING
+        total, seen = np.zeros(CELLS**2), np.zeros(CELLS**2)
+        with one_thread():
+            for k in range(int(self.fold.max()) + 1):
+                model = self._fit(sides, k)
+                for x, scores in zip(model.asked, model.scores, strict=True):
+                    parts = np.stack([placed(x * row, self.data.channels) for row in model.weights], axis=1)
+                    _charge(parts - parts.mean(axis=0), scores, live, rng, total, seen)
+        carried = (total / np.maximum(seen, 1)).reshape(CELLS, CELLS)
+        # From places to pixels; each pixel gets the share of a place that it covers.
+        down, across = (part / part.sum(axis=1, keepdims=True) for part in (height, width))
+        return np.asarray(down.T @ carried @ across)
+
+    def _features(self, shown: Tensor) -> list[Floats]:
+        """(n, features) of the release, and of its mirror image."""
+        plain, turned = [], []
+        with torch.no_grad(), one_thread():
+            for start in range(0, len(self.data.codes), _BATCH):
+                x = self.data.composed(np.arange(start, min(start + _BATCH, len(self.data.codes))), shown)
+                plain.append(edges_and_shades(x))
+                if self.mirror:
+                    turned.append(edges_and_shades(x.flip(3)))
+        return [torch.cat(parts).numpy() for parts in (plain, turned) if parts]
+
+    def _fit(self, sides: list[Floats], k: int) -> _Model:
+        """Fit on all folds but k, on both sides of the images, and answer about fold k."""
+        learn, rows = np.flatnonzero(self.fold != k), np.flatnonzero(self.fold == k)
+        codes, prior = self.data.codes, self.data.prior
+        scaler = StandardScaler().fit(sides[0][learn])
+        known = np.concatenate([scaler.transform(side[learn]) for side in sides])
+        # As many nats of penalty for a weight of 1 as for one image.
+        model = LogisticRegression(C=1.0 / len(known), max_iter=100, tol=1e-3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # 100 steps are enough to see where a secret sits
+            model.fit(known, np.tile(codes[learn], len(sides)))
+        asked = np.stack([scaler.transform(side[rows]) for side in sides])
+        weights, offset = model.coef_, model.intercept_
+        if len(prior) == 2:
+            weights, offset = np.concatenate([0 * weights, weights]), np.array([0.0, float(offset[0])])
+        scores = asked @ weights.T + offset
+        belief = _belief(scores.mean(axis=0), codes[rows])
+        density = log_softmax(belief * scores.mean(axis=0), axis=1) - np.log(prior)
+        return _Model(rows, asked, belief * weights, belief * scores, density)
+
+
+def by_kind(values: Floats, channels: int) -> tuple[Floats, Floats, Floats]:
+    """Numbers of `edges_and_shades` (…, features): shades in 16 × 16 places, edges in 8 × 8, and in 16 × 16."""
+    sizes = (channels * CELLS**2, _BINS * (CELLS // 2) ** 2, _BINS * CELLS**2)
+    if values.shape[-1] != sum(sizes):
+        raise LowtideError(f"edges of images with {channels} channel(s) are {sum(sizes)} numbers, got {values.shape}")
+    shades, coarse, fine = np.split(values, np.cumsum(sizes)[:-1], axis=-1)
+    return shades, coarse, fine
+
+
+def at_places(channels: int) -> Labels:
+    """The place of every shade and of every edge in 16 × 16."""
+    return np.tile(np.arange(CELLS**2), channels + _BINS)
+
+
+def placed(values: Floats, channels: int) -> Floats:
+    """Sum what belongs to one place: numbers of features (…, features) → (…, places), row by row."""
+    first, half = values.shape[:-1], CELLS // 2
+    shades, coarse, fine = by_kind(values, channels)
+    small = coarse.reshape(*first, _BINS, half, half).sum(axis=-3) / 4
+    large = np.repeat(np.repeat(small, 2, axis=-2), 2, axis=-1).reshape(*first, CELLS**2)
+    sums = (part.reshape(*first, -1, CELLS**2).sum(axis=-2) for part in (shades, fine))
+    return np.asarray(large + sum(sums))
+
+
+def _charge(parts: Floats, scores: Floats, live: Labels, rng: np.random.Generator, total: Floats, seen: Floats) -> None:
+    """Hide tiles in random orders, and charge each with the information that goes; see above."""
+    rows, columns = np.divmod(np.arange(CELLS**2), CELLS)
+    for start in range(0, len(parts), _BATCH):
+        some, before = parts[start : start + _BATCH], scores[start : start + _BATCH]
+        for _ in range(_ORDERS):
+            side = int(rng.choice(_SIDES))
+            top, left = rng.integers(side, size=2)
+            number = (rows + top) // side * (CELLS + 1) + (columns + left) // side
+            order = rng.permutation(np.unique(number[live]))
+            order = order[: max(1, int(_UNTIL * len(order)))]
+            tiles = ((number[:, None] == order) & live[:, None]).astype(np.float64)
+            after = before[..., None] - np.cumsum(some @ tiles, axis=2)
+            answers = log_softmax(np.concatenate([before[..., None], after], axis=2), axis=1)
+            lost = (np.exp(answers[..., :-1]) * (answers[..., :-1] - answers[..., 1:])).sum(axis=(0, 1))
+            total += tiles @ (lost / tiles.sum(axis=0))
+            seen += len(some) * tiles.sum(axis=1)
+
+
+def _belief(scores: Floats, codes: Labels) -> float:
+    """The factor on the scores that suits images best that were not used to fit them."""
+    gains = [log_softmax(factor * scores, axis=1)[np.arange(len(codes)), codes].mean() for factor in _BELIEFS]
+    return float(_BELIEFS[int(np.argmax(gains))])
+
+
+def _overlap(side: int) -> Floats:
+    """(places, side) how much of each pixel each place covers, in pixels."""
+    edges = np.linspace(0, side, CELLS + 1)
+    low, high = edges[:-1, None], edges[1:, None]
+    pixel = np.arange(side)
+    return np.clip(np.minimum(high, pixel + 1) - np.maximum(low, pixel), 0.0, None)

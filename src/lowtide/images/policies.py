@@ -1,0 +1,112 @@
+"""Policies for images: which patches to hide. What each looks at, and so may promise, is as for tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from lowtide.density.masking import Bools
+from lowtide.errors import Floats, LowtideError, within
+from lowtide.images.encoder import Grid, Ints, Pixels
+from lowtide.tables.planning import Point
+
+
+class PicturePolicy(Protocol):
+    """Says what to hide."""
+
+    name: ClassVar[str]
+
+    def flags(self, pixels: Pixels) -> Bools:
+        """What to hide of images (n, height, width, channels), (n, m)."""
+        ...
+
+
+class Conditionals(Protocol):
+    """What the paper's rule asks: a fitted density of images."""
+
+    def conditionals(self, x: Any) -> Any:
+        """`i(s; x_j | x^{j−1})`, (n, m, |S|), of images."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class PicturePlan:
+    """One choice for everybody, and all choices that keep more or less.
+
+    Attributes:
+        grid: the patches.
+        hidden: (m,) what is hidden.
+        order: (m,) the patches in the order in which they are hidden when less is kept.
+        keep: (m,) patches that are shown whatever happens.
+        hide: (m,) patches that are hidden whatever happens.
+        curve: what attackers are left with, against the share of pixels kept: logistic regression on edges, fitted
+            anew for every point.
+        marginal: (m,) what each patch carries of the leakage of the raw images, in nats, averaged over random orders
+            of hiding; NaN where it had to be hidden.
+    """
+
+    name: ClassVar[str] = "plan"
+    grid: Grid
+    hidden: Bools
+    order: Ints = field(repr=False)
+    keep: Bools = field(repr=False)
+    hide: Bools = field(repr=False)
+    curve: tuple[Point, ...] = field(repr=False)
+    marginal: Floats = field(repr=False)
+
+    @property
+    def kept(self) -> float:
+        """The share of pixels that is shown."""
+        return float(self.grid.sizes[~self.hidden].sum() / self.grid.sizes.sum())
+
+    def flags(self, pixels: Pixels) -> Bools:
+        """The same for every image."""
+        return np.tile(self.hidden, (len(pixels), 1))
+
+    def at(self, kept: float) -> PicturePlan:
+        """The plan that keeps the share `kept` of the pixels, or a little more where patches do not add up to it."""
+        share = float(within("kept", kept, 0.0, 1.0))
+        area = np.cumsum(self.grid.sizes[self.order]) / self.grid.sizes.sum()
+        free = int((~self.keep).sum())
+        hidden = np.zeros(len(self.grid), dtype=bool)
+        hidden[self.order[: min(free, int((area <= 1 - share + 1e-9).sum()))]] = True
+        return replace(self, hidden=(hidden | self.hide) & ~self.keep)
+
+    def with_curve(self, points: Sequence[Point]) -> PicturePlan:
+        """The same plan with its curve."""
+        return replace(self, curve=tuple(points))
+
+    def everything(self) -> PicturePlan:
+        """The plan that hides all that may be hidden."""
+        return replace(self, hidden=~self.keep)
+
+
+@dataclass(frozen=True, eq=False)
+class PicturePaper:
+    """The paper's rule (Eq. 6 and 14): hide where the density given the *raw* past exceeds ε.
+
+    Attributes:
+        density: of the raw patches, row by row.
+        epsilon: ε.
+        keep: (m,) patches that are never hidden.
+        hide: (m,) patches that always are.
+    """
+
+    name: ClassVar[str] = "paper"
+    density: Conditionals
+    epsilon: float
+    keep: Bools
+    hide: Bools
+
+    def flags(self, pixels: Pixels) -> Bools:
+        """`max_s |i(s; x_j | x^{j−1})| > ε`."""
+        steps = np.asarray(self.density.conditionals(pixels))
+        if steps.shape[:2] != (len(pixels), len(self.keep)):
+            raise LowtideError(
+                f"the density answers {steps.shape[:2]} for {len(pixels)} images of {len(self.keep)} patches; "
+                "fit it again"
+            )
+        return ((np.abs(steps) > self.epsilon).any(axis=-1) & ~self.keep) | self.hide

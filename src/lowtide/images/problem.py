@@ -1,0 +1,149 @@
+"""From reference images to a policy: plan, check with fresh attackers, hide more until they agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from lowtide.attack.panel import attack
+from lowtide.density.estimates import with_overlooked
+from lowtide.density.masking import Bools
+from lowtide.disclose.agreeing import hide_until_agreed
+from lowtide.disclose.budget import Budget
+from lowtide.disclose.noise import KeyedNoise, row_ids
+from lowtide.errors import LowtideError
+from lowtide.images.encoder import Chosen, Pictures, Pixels
+from lowtide.images.mechanism import PictureMechanism
+from lowtide.images.planning import PicturePlanner
+from lowtide.images.policies import PicturePlan, PicturePolicy
+from lowtide.images.released import Released
+from lowtide.images.thumbnails import Thumbnails
+from lowtide.labels import Classes, Labels
+from lowtide.splits import stratified
+from lowtide.tables.problem import Check
+
+Tick = Callable[[float], None]
+CHECKERS = ("edges", "small network")
+_JUDGING = 0.25  # share of the images
+_ATTACKED = 20_000
+_MORE = 0.05  # share of the pixels that is hidden in addition while attackers disagree
+
+
+@dataclass(frozen=True, eq=False)
+class PictureProblem:
+    """What is to be decided.
+
+    Attributes:
+        pictures: the reference images.
+        codes: (n,) their classes.
+        classes: the values of the secret and their prior.
+        mechanism: how hidden patches are disclosed.
+        keep: (m,) patches that must be shown.
+        hide: (m,) patches that must be hidden.
+        rehearsal: noise for trying releases out; never that of the release itself.
+        mirror: whether a mirrored image is as likely as the image.
+        attackers: names of those that check.
+        seed: of everything.
+    """
+
+    pictures: Pictures
+    codes: Labels
+    classes: Classes
+    mechanism: PictureMechanism
+    keep: Bools
+    hide: Bools
+    rehearsal: KeyedNoise
+    mirror: bool = True
+    attackers: tuple[str, ...] = CHECKERS
+    seed: int = 0
+
+    @cached_property
+    def judged(self) -> Bools:
+        """(n,) images that judge a release and have no part in deciding it; the others are for planning."""
+        split = stratified(self.codes, _JUDGING, seed=np.random.SeedSequence([self.seed, 0x1D6]))
+        return np.isin(np.arange(len(self.codes)), split.aside)
+
+    def thumbnails(self) -> Thumbnails:
+        """Small versions of the images for planning, and of the same with everything hidden."""
+        everything = np.ones(len(self.mechanism.grid), dtype=bool)
+
+        def hide(pixels: Pixels, rows: Labels) -> Pixels:
+            return self.mechanism.hide(pixels, everything, noise=self.rehearsal, ids=row_ids(rows, len(rows)))
+
+        return Thumbnails.make(self.pictures, np.flatnonzero(~self.judged), self.codes, self.classes.prior, hide)
+
+    def release(self, policy: PicturePolicy) -> Released:
+        """A rehearsal of the release."""
+        ids = row_ids(np.arange(len(self.codes)), len(self.codes)) if self.mechanism.draws else None
+        return Released(self.pictures, policy, self.mechanism, self.rehearsal if self.mechanism.draws else None, ids)
+
+    def check(self, policy: PicturePolicy) -> Check:
+        """Attack a rehearsal afresh; the leakage is what the strongest attacker has learnt of the judged images."""
+        some = np.arange(len(self.codes))
+        if len(some) > _ATTACKED:
+            rng = np.random.default_rng(np.random.SeedSequence([self.seed, 0x1D7]))
+            some = np.sort(rng.permutation(len(some))[:_ATTACKED])
+        found = attack(
+            Chosen(self.release(policy), some),
+            self.codes[some],
+            attackers=self.attackers,
+            test=self.judged[some],
+            seed=self.seed,
+            progress=False,
+        )
+        return Check(with_overlooked(found.headline.information), found)
+
+
+def plan_curve(problem: PictureProblem, tick: Tick = lambda _: None) -> PicturePlan:
+    """The order in which patches are best hidden, and the curve; nothing is hidden yet but what must be."""
+    return PicturePlanner(
+        problem.thumbnails(),
+        problem.mechanism.grid,
+        problem.keep,
+        problem.hide,
+        mirror=problem.mirror,
+        seed=problem.seed,
+        tick=tick,
+    ).plan()
+
+
+def make_plan(
+    problem: PictureProblem, *, budget: Budget | None, kept: float | None, tick: Tick
+) -> tuple[PicturePlan, Check]:
+    """Plan for the whole population.
+
+    With a budget, more is hidden until fresh attackers agree that it is kept; with a share to keep they only tell what
+    that share leaves them.
+    """
+    plan = plan_curve(problem, lambda done: tick(0.7 * done))
+    if kept is not None or budget is None:
+        chosen = plan.at(1.0 if kept is None else kept)
+        return chosen, problem.check(chosen)
+    met = next((point for point in plan.curve if budget.meets(point.reading)), None)
+    chosen = plan.everything() if met is None else plan.at(met.kept)
+    return hide_until_agreed(
+        chosen,
+        budget,
+        check=problem.check,
+        keep=problem.keep,
+        step=_MORE,
+        unreachable=lambda check: _unreachable(problem, budget, check),
+        tick=tick,
+    )
+
+
+def _unreachable(problem: PictureProblem, budget: Budget, check: Check) -> LowtideError:
+    left = check.leakage
+    told = f"{left.value:.4f} nat [{left.low:.4f}, {left.high:.4f}]"
+    if problem.keep.any():
+        return LowtideError(
+            f"the {int(problem.keep.sum())} patches to keep tell {told} with everything else hidden; the budget is "
+            f"{budget}: keep fewer of them, or raise the budget"
+        )
+    return LowtideError(
+        f"with every patch hidden the noise still leaves {told}; the budget is {budget}: add more noise (lam), use "
+        "mechanism='redact', or raise the budget"
+    )

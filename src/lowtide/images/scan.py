@@ -1,0 +1,110 @@
+"""A first look at images: how much they tell about the secret, and which patches tell it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lowtide.density.artefact import Density
+from lowtide.density.crossfit import stratified_folds
+from lowtide.density.tide import TIDE
+from lowtide.errors import Floats, LowtideError
+from lowtide.images.encoder import Chosen, Grid, Pixels, as_pictures, mean_image
+from lowtide.interface import Estimate
+from lowtide.labels import read_classes
+
+_HELD_OUT = 2000  # images that are asked about
+_ORDER_FREE = 100  # of them: random orders cost one evaluation per block of patches
+_ORDERS = 4
+_BATCH = 64
+_ROOM = 0x1A5CA
+
+
+@dataclass(frozen=True, eq=False)
+class PictureScan:
+    """What images tell about a secret, in nats.
+
+    Attributes:
+        information: of whole images, on images the critic was not fitted on.
+        grid: the patches.
+        in_order: (m,) what each patch adds to those before it, averaged over held-out images.
+        in_order_error: (m,) its standard error.
+        order_free: (m,) what each adds when patches are disclosed in random order, averaged over fewer images.
+        order_free_error: (m,) its standard error, over images and orders.
+        asked: how many held-out images `in_order` and `order_free` are averages of.
+        mean: (height, width, channels) the average of all images.
+        images: how many images there were.
+        classes: how many values the secret has.
+        largest_class: share of the most frequent one.
+        entropy: of the secret: what there is to tell.
+        density: the fitted density; it holds the labels of the secret.
+    """
+
+    information: Estimate
+    grid: Grid
+    in_order: Floats
+    in_order_error: Floats
+    order_free: Floats
+    order_free_error: Floats
+    asked: tuple[int, int]
+    mean: Pixels
+    images: int
+    classes: int
+    largest_class: float
+    entropy: float
+    density: Density = field(repr=False)
+
+
+def scan_pictures(images: Any, s: ArrayLike, *, estimator: TIDE, level: float = 0.95) -> PictureScan:
+    """Fit a density on seven tenths of the images and ask it about the others.
+
+    Args:
+        images: `Pictures`, or bytes (n, height, width, channels).
+        s: the secret of every image, finitely many values.
+        estimator: the `TIDE` to fit; its `features` is the side of a patch.
+        level: of the confidence interval.
+    """
+    pictures = as_pictures(images)
+    classes, codes = read_classes(s)
+    if len(pictures) != len(codes):
+        raise LowtideError(f"there are {len(pictures)} images and s has {len(codes)} entries; they must match")
+    rng = np.random.default_rng([_ROOM, len(codes)])
+    held = np.flatnonzero(stratified_folds(codes, 10, rng) < 3)
+    rest = np.setdiff1d(np.arange(len(codes)), held)
+    labels = np.array(classes.labels, dtype=object)[codes]
+    density = estimator.fit(Chosen(pictures, rest), labels[rest]).artefact
+    if not isinstance(density, Density):
+        raise LowtideError("a scan needs a secret of finitely many values; put numbers into bins first")
+    held = rng.permutation(held)[:_HELD_OUT]
+    asked = density.classes.encode(labels[held])
+    total, squares = np.zeros(len(density.features)), np.zeros(len(density.features))
+    for start in range(0, len(held), _BATCH):
+        part = np.arange(start, min(start + _BATCH, len(held)))
+        steps = np.asarray(density.conditionals(pictures.read(held[part])))[np.arange(len(part)), :, asked[part]]
+        total, squares = total + steps.sum(axis=0), squares + np.square(steps).sum(axis=0)
+    n, few = len(held), np.arange(min(_ORDER_FREE, len(held)))
+    shares = density.shapley(Chosen(pictures, held[few]), orders=_ORDERS, seed=_ROOM).values
+    shares = shares[few, :, asked[few]]
+    spread = np.maximum(squares / n - np.square(total / n), 0.0)
+    return PictureScan(
+        information=density.information(Chosen(pictures, held), labels[held], level=level),
+        grid=Grid(*pictures.shape, patch=_side(density)),
+        in_order=total / n,
+        in_order_error=np.sqrt(spread / max(1, n - 1)),
+        order_free=shares.mean(axis=0),
+        order_free_error=shares.std(axis=0) / np.sqrt(max(1, len(few) - 1)),
+        asked=(n, len(few)),
+        mean=np.rint(mean_image(pictures)).astype(np.uint8),
+        images=len(codes),
+        classes=len(classes.labels),
+        largest_class=float(classes.prior.max()),
+        entropy=float(-(classes.prior * np.log(classes.prior)).sum()),
+        density=density,
+    )
+
+
+def _side(density: Density) -> int:
+    return density.encoder.grid.patch  # type: ignore[union-attr]

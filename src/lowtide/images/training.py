@@ -1,0 +1,197 @@
+"""Training networks on images, read batch by batch: nothing ever holds all of them as floats.
+
+Every batch is mirrored, moved and lit anew, and hidden in part *after* that: a prefix is a prefix of the image as the
+network sees it. The step size rises and falls once, to 0 at the last step; nothing is stopped early, so no image is
+needed to say when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import cos, pi
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from lowtide.density.critics.causal import CausalNet
+from lowtide.density.objectives import get_objective, normalise
+from lowtide.images.convnets import augment, fast, small_cnn, to_input
+from lowtide.images.critic import masked_input
+from lowtide.images.encoder import Grid, Pictures, Stack
+
+Ints = NDArray[np.intp]
+Tick = Callable[[], None]
+Score = Callable[[nn.Module, Tensor, torch.Generator], tuple[Tensor, Tensor]]
+"""From a batch (n, channels, height, width) to scores (n, k, |S|) of k questions and the weight of each, (k,)."""
+
+KEPT = 1 << 30  # bytes of decoded images that are kept in memory; beyond, every batch is read anew
+_READ = 256  # images read at once into memory
+_WHOLE = 0.5  # weight of the whole image beside the prefixes
+_PREFIXES = 48  # prefixes of each image that a step looks at
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How a network is trained.
+
+    Attributes:
+        steps: how many.
+        batch: images in each.
+        rate: the largest step of Adam.
+        decay: weight decay.
+        objective: the bound that is maximised.
+        varied: whether images are mirrored, moved and lit anew.
+    """
+
+    steps: int
+    batch: int
+    rate: float = 3e-3
+    decay: float = 0.02
+    objective: str = "dv"
+    varied: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Album:
+    """Images with their classes, as training reads them.
+
+    Attributes:
+        pictures: n images.
+        s: (n,) their classes.
+        grid: the patches.
+        prior: (|S|,) the shares of the classes.
+    """
+
+    pictures: Pictures
+    s: Ints
+    grid: Grid
+    prior: NDArray[np.float64]
+
+    @property
+    def log_prior(self) -> NDArray[np.float32]:
+        """(|S|,)."""
+        return np.asarray(np.log(self.prior), dtype=np.float32)
+
+    def batches(self, rows: Ints, size: int, rng: np.random.Generator) -> Iterator[tuple[Tensor, Tensor]]:
+        """Endless batches of images and classes: all `rows` in a new order each time."""
+        while True:
+            order = rng.permutation(rows)
+            for start in range(0, len(order) - size + 1, size):
+                index = order[start : start + size]
+                yield to_input(self.pictures.read(index)), torch.from_numpy(self.s[index])
+
+
+def in_memory(pictures: Pictures) -> Pictures:
+    """The same images, decoded once where all of their bytes may be kept."""
+    size = len(pictures) * int(np.prod(pictures.shape))
+    if isinstance(pictures, Stack) or size > KEPT:
+        return pictures
+    pixels = np.empty((len(pictures), *pictures.shape), dtype=np.uint8)
+    for start in range(0, len(pictures), _READ):
+        index = np.arange(start, min(start + _READ, len(pictures)))
+        pixels[index] = pictures.read(index)
+    return Stack(pixels)
+
+
+def train_causal(album: Album, rows: Ints, schedule: Schedule, *, seed: int, tick: Tick) -> CausalNet:
+    """A causal network, trained on whole images and on prefixes of every length at once."""
+
+    def make() -> CausalNet:
+        return CausalNet(album.grid, len(album.prior))
+
+    def score(net: nn.Module, batch: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        at = _some_prefixes(len(album.grid), generator)
+        weight = torch.full((len(at),), (1 - _WHOLE) / max(1, len(at) - 1))
+        weight[-1] = _WHOLE if len(at) > 1 else 1.0
+        return net(batch, at), weight
+
+    return _train(make, score, album, rows, schedule, seed, tick)  # type: ignore[return-value]
+
+
+def train_masked(album: Album, rows: Ints, schedule: Schedule, *, seed: int, tick: Tick) -> nn.Module:
+    """An any-mask network, trained on whole images, prefixes, and subsets of all sizes and grains."""
+
+    def make() -> nn.Module:
+        return small_cnn(album.grid.channels + 1, len(album.prior))
+
+    def score(net: nn.Module, batch: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        seen = draw_masks(len(batch), album.grid, generator)
+        return net(masked_input(batch, seen, album.grid))[:, None], torch.ones(1)
+
+    return _train(make, score, album, rows, schedule, seed, tick)
+
+
+def draw_masks(n: int, grid: Grid, generator: torch.Generator) -> Tensor:
+    """Masks (n, m): three in ten whole, two prefixes, five subsets of any size, in grains of 1, 2, 4 … patches."""
+    m = len(grid)
+    kind, size = torch.rand(2, n, 1, generator=generator)
+    prefix = torch.arange(m) < size * (m + 1)
+    subset = _grainy(n, grid, size, generator)
+    return torch.where(kind < 0.3, torch.ones(n, m, dtype=torch.bool), torch.where(kind < 0.5, prefix, subset))
+
+
+def _grainy(n: int, grid: Grid, size: Tensor, generator: torch.Generator) -> Tensor:
+    """Subsets (n, m) that hold each grain with probability `size` (n, 1): single patches say little of blocks."""
+    grains = [1 << k for k in range(max(grid.down, grid.across).bit_length())]
+    choice = torch.randint(len(grains), (n,), generator=generator)
+    result = torch.empty(n, len(grid), dtype=torch.bool)
+    for k, grain in enumerate(grains):
+        mine = (choice == k).nonzero().flatten()
+        coarse = -(-grid.down // grain) + 1, -(-grid.across // grain) + 1
+        shown = torch.rand(len(mine), *coarse, generator=generator) < size[mine, :, None]
+        top, left = torch.randint(grain, (2,), generator=generator).tolist()
+        tall = shown.repeat_interleave(grain, 1)[:, top : top + grid.down]
+        result[mine] = tall.repeat_interleave(grain, 2)[:, :, left : left + grid.across].flatten(1)
+    return result
+
+
+def _some_prefixes(m: int, generator: torch.Generator) -> Tensor:
+    """Places (k,) spread over all lengths, the last one the whole."""
+    k = min(m - 1, _PREFIXES)
+    if k == 0:
+        return torch.tensor([m - 1])
+    drawn = ((torch.arange(k) + torch.rand(k, generator=generator)) * (m - 1) / k).long()
+    return torch.cat([drawn.clamp(max=m - 2), torch.tensor([m - 1])])
+
+
+def _pace(done: float) -> float:
+    """The share of the largest step: up in the first fifth of training, then down to 0 along a cosine."""
+    return (done + 0.01) / 0.21 if done < 0.2 else 0.5 + 0.5 * cos(pi * (done - 0.2) / 0.8)
+
+
+def _train(
+    make: Callable[[], nn.Module],
+    score: Score,
+    album: Album,
+    rows: Ints,
+    schedule: Schedule,
+    seed: int,
+    tick: Tick,
+) -> nn.Module:
+    """A fresh network after all steps of the schedule; `tick` is called after each."""
+    objective, log_prior = get_objective(schedule.objective), torch.from_numpy(album.log_prior)
+    generator = torch.Generator().manual_seed(seed)
+    walk = album.batches(rows, min(schedule.batch, len(rows)), np.random.default_rng(seed))
+    # Initial weights and dropout come from PyTorch's own generator, which is given back as it was.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        net = make().train()
+        optimiser = torch.optim.AdamW(net.parameters(), lr=schedule.rate, weight_decay=schedule.decay)
+        plan = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _pace(step / schedule.steps))
+        for _ in range(schedule.steps):
+            batch, s = next(walk)
+            if schedule.varied:
+                batch = augment(batch, generator)
+            with fast():
+                scores, weight = score(net, batch, generator)
+            g = normalise(scores.float(), log_prior)
+            gain = objective.on_classes(g, s[:, None].expand(-1, g.shape[1]), log_prior.exp())
+            optimiser.zero_grad(set_to_none=True)
+            (-(gain * weight).sum(dim=1).mean()).backward()
+            optimiser.step()
+            plan.step()
+            tick()
+    return net.eval()

@@ -1,0 +1,169 @@
+"""Reading separated text (CSV, TSV) block by block."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
+
+from lowtide.errors import LowtideError
+from lowtide.table_files.formats import Format
+from lowtide.table_files.schema import fit, is_text, type_word
+
+_BLOCK = 1 << 20  # bytes; a row must fit into one block, and Arrow reads 32 ahead
+_ROW = re.compile(r"Row #(\d+)")
+_COLUMN = re.compile(r"In CSV column #(\d+)")
+_COUNTS = re.compile(r"Expected (\d+) columns, got (\d+)")
+
+
+class Misfit(Exception):  # noqa: N818, it becomes an error only where no other type is tried
+    """A value that does not fit the type of its column.
+
+    Attributes:
+        column: the place of the column.
+        near: roughly where the value stands, in words.
+    """
+
+    def __init__(self, column: int, near: str) -> None:
+        super().__init__(f"column {column}{near}")
+        self.column = column
+        self.near = near
+
+
+def open_separated(path: Path, form: Format, *, encoding: str, types: Mapping[str, pa.DataType]) -> Generator[pa.Table]:
+    """Yield the schema's empty table, then the blocks of a file.
+
+    The empty cell is missing in every column. In columns of numbers, booleans and dates the usual words for it (NA,
+    nan, null …) are missing, too; in text they are text.
+
+    Args:
+        path: the file.
+        form: its delimiter and compression.
+        encoding: of the text.
+        types: of the columns by name; others have the type that their first block suggests.
+    """
+    problem: Exception
+    try:
+        _not_utf16(path, encoding)
+        with pa.input_stream(str(path), compression="gzip" if form.gzip else None) as stream:
+            reader = pacsv.open_csv(
+                stream,
+                # Without threads, errors tell the row.
+                read_options=pacsv.ReadOptions(use_threads=False, block_size=_BLOCK, encoding=encoding),
+                parse_options=pacsv.ParseOptions(delimiter=form.delimiter, newlines_in_values=True),
+                convert_options=pacsv.ConvertOptions(column_types=dict(types)),
+            )
+            yield reader.schema.empty_table()
+            for batch in reader:
+                yield _missing(pa.Table.from_batches([batch]))
+        return
+    except LookupError:
+        problem = LowtideError(f"encoding must be one Python knows, such as 'latin-1', got {encoding!r}")
+    except UnicodeError:
+        problem = _not_utf8(str(path), encoding)
+    except (pa.ArrowException, OSError) as error:
+        problem = _explain(str(error), str(path), encoding, gzip=form.gzip)
+    raise problem  # outside, so that Arrow's message, which quotes data, is not part of it
+
+
+def read_separated(path: Path, form: Format, *, encoding: str, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield the blocks of a file with the columns and types of `schema`."""
+    types = {field.name: _parsed(field.type) for field in schema}
+    last = None
+    try:
+        for block in open_separated(path, form, encoding=encoding, types=types):
+            last = block if block.num_rows else last
+            yield fit(block, schema, str(path))
+    except Misfit as error:
+        names = next(open_separated(path, form, encoding=encoding, types={})).column_names
+        name = names[error.column]
+        wanted = f"the type {type_word(types[name])}" if name in types else "the type of its first rows"
+        raise LowtideError(
+            f"column {name!r} of {path} does not fit {wanted}{error.near}; correct that cell, or read the column as "
+            "text"
+        ) from None
+    if last is not None:
+        _closed_quotes(path, form, last)
+
+
+def starts_quoted(path: Path, form: Format) -> bool:
+    """Whether the first name of the header stands in quotes."""
+    with pa.input_stream(str(path), compression="gzip" if form.gzip else None) as stream:
+        return bool(stream.read(8).lstrip(b"\xef\xbb\xbf\xff\xfe\r\n\0").startswith(b'"'))
+
+
+def _parsed(kind: pa.DataType) -> pa.DataType:
+    """The type a column is parsed as, before it is cast to its own."""
+    if is_text(kind):
+        return pa.string()
+    if pa.types.is_dictionary(kind):
+        return _parsed(kind.value_type)
+    if pa.types.is_float16(kind):
+        return pa.float64()
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit, "UTC")
+    return pa.date32() if pa.types.is_date64(kind) else kind
+
+
+def _missing(table: pa.Table) -> pa.Table:
+    """Empty text is missing text."""
+    for index, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            column = table.column(index)
+            told = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+            table = table.set_column(index, field, told)
+    return table
+
+
+def _explain(message: str, path: str, encoding: str, *, gzip: bool) -> Exception:
+    """Arrow's message without the data it quotes."""
+    row, column, counts = _ROW.search(message), _COLUMN.match(message), _COUNTS.search(message)
+    near = f" near row {row[1]} (the header is row 1)" if row else ""
+    if "invalid UTF8" in message:
+        return _not_utf8(path, encoding)
+    if column:
+        return Misfit(int(column[1]), near)
+    if counts and message.startswith("CSV parse error"):
+        return LowtideError(
+            f"{path} has {counts[2]} cells{near} and {counts[1]} columns; quote cells that contain the delimiter, "
+            "and give every row as many cells as the header"
+        )
+    words = f"cannot read {path} as separated text; save it again as CSV with a header"
+    if "straddl" in message:
+        words = f"{path} has a row longer than {_BLOCK >> 20} MB, or a quote that is never closed; close the quote"
+    elif "Empty CSV" in message or "has no data" in message:
+        words = f"{path} is an empty file; give one with a header and rows"
+    elif gzip:
+        words = f"cannot unpack {path}: it is damaged, cut short or not gzip; copy or pack it again"
+    return LowtideError(words)
+
+
+def _not_utf8(path: str, encoding: str) -> LowtideError:
+    return LowtideError(
+        f"{path} is not text in {encoding}; save it again as UTF-8, or give its encoding, such as encoding='latin-1'"
+    )
+
+
+def _not_utf16(path: Path, encoding: str) -> None:
+    """What spreadsheets call Unicode text; read as UTF-8 it looks ragged."""
+    with path.open("rb") as file:
+        if encoding == "utf-8" and file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
+            raise LowtideError(f"{path} is text in UTF-16; save it again as UTF-8, or give encoding='utf-16'")
+
+
+def _closed_quotes(path: Path, form: Format, last: pa.Table) -> None:
+    """Refuse a file whose last cell swallowed all rows behind a quote that is never closed."""
+    column = last.column(last.num_columns - 1)
+    if not pa.types.is_string(column.type) or "\n" not in (column[-1].as_py() or ""):
+        return
+    # Only a quoted cell holds line ends, and nothing but one may follow its closing quote.
+    tail = b""
+    with pa.input_stream(str(path), compression="gzip" if form.gzip else None) as stream:
+        while block := stream.read(_BLOCK):
+            tail = (tail + block)[-16:]
+    if not tail.rstrip(b"\r\n\0").endswith(b'"'):
+        raise LowtideError(f"{path} ends within a quoted cell; close the quote, or the rows behind it are one cell")

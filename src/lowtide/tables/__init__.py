@@ -1,0 +1,1 @@
+"""Tables: encoding, hiding, attacking and showing them."""

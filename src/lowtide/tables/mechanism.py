@@ -1,0 +1,293 @@
+"""How hidden features are disclosed: redacted, noised, or answered at random.
+
+All of it happens on encoded rows, where an input column of numbers or dates is one column, beside which stands a mark
+where values were missing, and one of text is one column per category. Whatever the noise, a guarantee needs a bounded
+range: values are clipped to it before noise is added.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
+from lowtide.errors import Floats, LowtideError, one_of, within
+from lowtide.features import Features
+from lowtide.tables.allocation import scales
+from lowtide.tables.drawing import Rows, add_noise, answer
+from lowtide.tables.encoder import Encoder
+from lowtide.tables.layout import (
+    Bounds,
+    Kind,
+    choose_kinds,
+    column_names,
+    column_starts,
+    owners,
+    ranges,
+    refuse_constants,
+)
+from lowtide.tables.mechanism_config import from_plain, to_plain
+from lowtide.theory import response
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanism:
+    """How the hidden features of a table are disclosed; make one with `Mechanism.build`.
+
+    Attributes:
+        encoder: how tables become rows.
+        features: which feature each encoded column belongs to.
+        kinds: for each input column `redact`, `gaussian` (numbers, dates) or `response` (text).
+        low: (columns,) lower end of the range of each noised input column, NaN elsewhere.
+        high: (columns,) upper end.
+        keeps: (columns,) probability that a response tells the truth outright, 0 elsewhere.
+        lam: λ in units of a column's range; `None` when nothing is noised.
+        fill: what a redacted number shows.
+        clip: whether noised values are clipped to the range again. That is post-processing: it never raises E_γ.
+    """
+
+    encoder: Encoder
+    features: Features
+    kinds: tuple[Kind, ...]
+    low: Floats
+    high: Floats
+    keeps: Floats
+    lam: float | None = None
+    fill: float = 0.0
+    clip: bool = True
+
+    def __post_init__(self) -> None:
+        owners(self.encoder, self.features)  # refuses a column that belongs to several features
+        if not len(self.kinds) == len(self.low) == len(self.high) == len(self.keeps) == len(self.encoder.categories):
+            raise LowtideError(f"a mechanism needs one entry for each of {len(self.encoder.categories)} input columns")
+        for name, kind, values in zip(column_names(self.encoder), self.kinds, self.encoder.categories, strict=True):
+            one_of("kind", kind, ("redact", "gaussian", "response"))
+            if (kind == "gaussian" and values is not None) or (kind == "response" and values is None):
+                raise LowtideError(f"column {name!r}: gaussian noise is for numbers, a response for text")
+        noised = np.array([kind == "gaussian" for kind in self.kinds])
+        if noised.any():
+            within("lam", self.lam or 0.0, 0.0, np.inf, low_open=True, high_open=True)
+            if not (self.low < self.high)[noised].all():
+                raise LowtideError("every noised column needs a range of low < high")
+        within("keeps", self.keeps, 0.0, 1.0)
+        within("fill", self.fill, -np.inf, np.inf, low_open=True, high_open=True)
+        for name in ("low", "high", "keeps"):
+            array = np.array(getattr(self, name), dtype=np.float64)
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    @classmethod
+    def build(
+        cls,
+        encoder: Encoder,
+        features: Features,
+        rows: Any,
+        *,
+        kind: Literal["redact", "gaussian"],
+        categorical: Literal["redact", "response"] = "redact",
+        lam: float | None = None,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        prior: ArrayLike | None = None,
+        bounds: Bounds | None = None,
+        fill: float = 0.0,
+        keep: Sequence[str] = (),
+        clip: bool = True,
+    ) -> Mechanism:
+        """Choose how each column is hidden, and how much noise it takes.
+
+        Args:
+            encoder: how tables become rows.
+            features: which feature each encoded column belongs to.
+            rows: (n, encoded columns) reference rows, for the range of columns without `bounds`.
+            kind: what happens to numbers and dates.
+            categorical: what happens to text.
+            lam: λ in units of each column's range. Without it λ is calibrated so that all features outside `keep`,
+                hidden together, keep (ε, δ) in both directions for every class.
+            epsilon: ε ≥ 0 of the promise; responses are always calibrated from it.
+            delta: δ in (0, 1).
+            prior: (|S|,) class shares; without them the promise is made for every prior, which takes more noise.
+            bounds: the valid range of all columns of numbers, or of some by name; of dates, in days since 1970-01-01,
+                by name only. Better than the reference rows' own: the smallest and largest value of the data are
+                themselves data.
+            fill: what a redacted number shows.
+            keep: names of features that are not to be hidden: no noise is spent on them, nor is their range needed.
+                Where `hide` is told to hide one nonetheless, it is redacted.
+            clip: whether noised values are clipped to the range again.
+        """
+        one_of("kind", kind, ("redact", "gaussian"))
+        one_of("categorical", categorical, ("redact", "response"))
+        kinds = choose_kinds(encoder, features, kind, categorical, keep)
+        low, high = np.full(len(kinds), np.nan), np.full(len(kinds), np.nan)
+        noised = np.array([kind == "gaussian" for kind in kinds])
+        if noised.any():
+            least, most = ranges(encoder, rows, bounds)
+            low[noised], high[noised] = least[noised], most[noised]
+            refuse_constants(encoder, features, noised & ~(low < high))
+        if lam is not None:
+            lam = float(within("lam", lam, 0.0, np.inf, low_open=True, high_open=True))
+        lam, keeps = scales(encoder, kinds, lam, epsilon, delta, prior)
+        return cls(encoder, features, kinds, low, high, keeps, lam, float(fill), clip)
+
+    def only(self, noised: ArrayLike) -> Mechanism:
+        """The same with noise on the features where `noised`, (m,), is true; the others are redacted."""
+        stays = self.features.mask(noised)[self._owners]
+        kinds: tuple[Kind, ...] = tuple(
+            kind if stay else "redact" for kind, stay in zip(self.kinds, stays, strict=True)
+        )
+        low, high = (np.where(stays, end, np.nan) for end in (self.low, self.high))
+        lam = self.lam if "gaussian" in kinds else None
+        return replace(self, kinds=kinds, low=low, high=high, keeps=np.where(stays, self.keeps, 0.0), lam=lam)
+
+    @property
+    def draws(self) -> bool:
+        """Whether it needs noise, and therefore a key and row ids."""
+        return "gaussian" in self.kinds or "response" in self.kinds
+
+    def ratios(self) -> Floats:
+        """`D_j/λ_j` of each feature, (m,): √(number of noised columns)/lam, and 0 where nothing is noised."""
+        noised = np.array([kind == "gaussian" for kind in self.kinds])
+        counts = np.bincount(self._owners[noised], minlength=len(self.features))
+        return np.sqrt(counts) / (self.lam or 1.0)
+
+    def responses(self, feature: int) -> list[tuple[float, int]]:
+        """The (keep, k) of each response that feature number `feature` holds; none for a single category."""
+        return [
+            (float(self.keeps[j]), len(self.encoder.categories[j] or ()))
+            for j in self._noisy[feature]
+            if self.kinds[j] == "response" and len(self.encoder.categories[j] or ()) > 1
+        ]
+
+    def bound(self, epsilon: float, hidden: ArrayLike, *, prior: ArrayLike | None = None) -> float:
+        """The worst `E_{e^ε}` that the hidden features leave, over both directions and all classes.
+
+        Args:
+            epsilon: ε ≥ 0.
+            hidden: (m,) the features hidden together.
+            prior: (|S|,) class shares; without them the bound is the one between two rows, for every prior.
+        """
+        mask = self.features.mask(hidden)
+        ratio = float(np.sqrt(np.square(self.ratios()[mask]).sum()))
+        answers = [answer for j in np.flatnonzero(mask) for answer in self.responses(int(j))]
+        keeps, sizes = [keep for keep, _ in answers], [k for _, k in answers]
+
+        def pairwise(inner: Floats) -> Floats:
+            return response.pairwise(inner, ratio, keeps, sizes)
+
+        if prior is None:
+            return float(pairwise(within("epsilon", epsilon, 0.0, np.inf)))
+        return float(response.lift(pairwise, epsilon, prior).max())
+
+    def hide(
+        self, rows: ArrayLike, hidden: ArrayLike, *, noise: KeyedNoise | None = None, ids: Any = None
+    ) -> NDArray[np.float32]:
+        """Return new rows with the hidden features disclosed; all other cells are the same bit for bit.
+
+        That a number was missing is hidden, too: the mark of a hidden one is always 0, and what is noised is the value
+        that stands for it.
+
+        Args:
+            rows: (n, encoded columns).
+            hidden: (m,) or (n, m), true where a feature is hidden.
+            noise: keyed noise. The mechanism uses a stream of its own: releases by different mechanisms under one key
+                have independent noise.
+            ids: n row ids; see `noise.row_ids`.
+        """
+        result = self._rows(rows)
+        mask = self._mask(hidden, len(result))
+        np.copyto(result, self._filling[0], where=mask[..., self.features.groups] & self._filling[1])
+        each = np.broadcast_to(mask, (len(result), len(self.features)))
+        drawn = [j for j, columns in enumerate(self._noisy) if columns and each[:, j].any()]
+        if drawn:
+            numbers = row_ids(ids, len(result))
+            if noise is None:
+                raise LowtideError("hidden features need noise; give noise=KeyedNoise(key), with a key from new_key()")
+            stream = noise.derive(self._digest)
+            for j in drawn:
+                self._draw(result, np.flatnonzero(each[:, j]), numbers, stream, j)
+        return result
+
+    def to_config(self) -> dict[str, Any]:
+        """Plain JSON. What stands under `private` was learnt from the data and is not for publication."""
+        return to_plain({field.name: getattr(self, field.name) for field in fields(self)})
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Mechanism:
+        """Read back what `to_config` wrote."""
+        return cls(**from_plain(config))
+
+    @cached_property
+    def _owners(self) -> NDArray[np.intp]:
+        """The feature of each input column."""
+        return owners(self.encoder, self.features)
+
+    @cached_property
+    def _starts(self) -> NDArray[np.intp]:
+        """Where each input column begins among the encoded ones."""
+        return np.array(column_starts(self.encoder))
+
+    @cached_property
+    def _noisy(self) -> list[list[int]]:
+        """For each feature its input columns that need noise; their order is their place in the noise of the row."""
+        columns: list[list[int]] = [[] for _ in self.features.names]
+        for j, owner in enumerate(self._owners):
+            if self.kinds[j] in ("gaussian", "response"):
+                columns[owner].append(j)
+        return columns
+
+    @cached_property
+    def _filling(self) -> tuple[Rows, NDArray[np.bool_]]:
+        """What each encoded column shows when redacted, and whether it is; marks of missing values always are."""
+        number = np.array([values is None for values in self.encoder.categories])
+        first = np.zeros(self._starts[-1], dtype=bool)
+        first[self._starts[:-1]] = True
+        number = np.repeat(number, self.encoder.widths)
+        shown = np.where(number & first, self.fill, 0.0).astype(np.float32)
+        redacted = np.repeat([kind == "redact" for kind in self.kinds], self.encoder.widths)
+        return shown, redacted | (number & ~first)
+
+    @cached_property
+    def _digest(self) -> bytes:
+        text = json.dumps(self.to_config(), sort_keys=True, allow_nan=False)
+        return hashlib.blake2b(text.encode()).digest()
+
+    def _rows(self, rows: ArrayLike) -> Rows:
+        if sparse.issparse(rows):
+            raise LowtideError("rows are sparse, and a mechanism needs dense ones; give rows.toarray()")
+        result = np.array(rows, dtype=np.float32)
+        width = int(self._starts[-1])
+        if result.ndim != 2 or result.shape[1] != width:
+            raise LowtideError(f"rows must have shape (n, {width}), got {result.shape}")
+        return result
+
+    def _mask(self, hidden: ArrayLike, n: int) -> NDArray[np.bool_]:
+        mask = self.features.mask(hidden)
+        if mask.ndim == 2 and len(mask) != n:
+            raise LowtideError(f"hidden has {len(mask)} rows and the table {n}; give one choice, or one per row")
+        return mask
+
+    def _draw(self, result: Rows, rows: NDArray[np.intp], ids: Ids, noise: KeyedNoise, feature: int) -> None:
+        """Put the noised and the randomly answered columns of one feature into the given rows."""
+        columns = np.array(self._noisy[feature])
+        number = np.array([self.kinds[j] == "gaussian" for j in columns])
+        if number.any():
+            low, high = self.low[columns[number]], self.high[columns[number]]
+            cells = np.ix_(rows, self._starts[columns[number]])
+            normal = noise.normal(ids[rows], feature, len(columns))[:, number]
+            result[cells] = add_noise(
+                result[cells], normal, (self.lam or 0.0) * (high - low), low, high, clip=self.clip
+            )
+        if not number.all():
+            uniform = noise.uniform(ids[rows], feature, len(columns))
+            for place in np.flatnonzero(~number):
+                j = columns[place]
+                cells = np.ix_(rows, np.arange(self._starts[j], self._starts[j + 1]))
+                result[cells] = answer(result[cells], uniform[:, place], float(self.keeps[j]))

@@ -1,0 +1,254 @@
+"""Attack, hide, retrain: which features to hide from everybody so that the whole release stays under a budget.
+
+An attacker is fitted on the release as it stands, together with random subsets of it. Features that are still released
+are ranked by the held-out information they carry, averaged over random orders (copies of one feature share it, and none
+of them looks harmless because the others are there). The worst are hidden until the leakage has clearly fallen, the
+attacker is refitted, and so on. At the end hiding is taken back where it bought nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lowtide.density.masking import Bools
+from lowtide.disclose.budget import Budget, Reading
+from lowtide.errors import Floats, LowtideError
+from lowtide.interface import Estimate
+from lowtide.tables.planning_attackers import Scout
+
+_ORDERS = 12
+_FALL = 0.6  # refit when the leakage has fallen to this share
+_NEXT_TO_NOTHING = 0.25  # of the budget: below it the rest of the curve is read without refitting
+ENOUGH = 1e-3  # nats
+_PLAIN = 0.1  # weight of the plain worth beside the usefulness
+
+
+@dataclass(frozen=True)
+class Point:
+    """One choice on the trade-off curve.
+
+    Attributes:
+        hidden: (m,) what it hides.
+        kept: the share of the worth of all features that it keeps as they are.
+        reading: what is left for an attacker, on held-out rows.
+        useful: what is left for the use one has in mind, when there is one.
+        noised: the hidden features that are noised where the others are redacted; none where all are hidden alike.
+        lam: the λ of their noise.
+    """
+
+    hidden: Bools
+    kept: float
+    reading: Reading
+    useful: Reading | None = None
+    noised: tuple[int, ...] = ()
+    lam: float | None = None
+
+
+@dataclass(frozen=True)
+class Search:
+    """What planning found.
+
+    Attributes:
+        points: the trade-off curve, from all released to all hidden.
+        chosen: the first point under the budget, improved by taking back; `None` when there is none.
+        marginal: (m,) what each feature carries of the leakage of the raw data, in nats; NaN for must-hide features.
+    """
+
+    points: tuple[Point, ...]
+    chosen: Point | None
+    marginal: Floats
+
+
+class Planner:
+    """Walks from everything released to everything hidden, and back a little.
+
+    Args:
+        scout: the attacker to plan with.
+        keep: (m,) features that must be released.
+        hide: (m,) features that must be hidden.
+        worth: (m,) what keeping each feature is worth; sums to 1.
+        budget: what the release may tell.
+        utility: a scout that reads something the release should still tell; then worth is mostly what a feature
+            carries of that.
+        prized: (m,) features that are what should be told themselves, worth as much as the best of the others.
+        seed: of the random orders.
+        tick: called with the share of the work that is done.
+    """
+
+    def __init__(
+        self,
+        scout: Scout,
+        *,
+        keep: Bools,
+        hide: Bools,
+        worth: Floats,
+        budget: Budget,
+        utility: Scout | None = None,
+        prized: Bools | None = None,
+        seed: int,
+        tick: Callable[[float], None] = lambda _: None,
+    ) -> None:
+        self.scout, self.keep, self.hide, self.worth, self.budget = scout, keep, hide, worth, budget
+        self.utility, self.prized = utility, np.zeros(len(keep), dtype=bool) if prized is None else prized
+        self.rng, self.tick = np.random.default_rng([seed, 3]), tick
+
+    def search(self) -> Search:
+        """Find the trade-off curve and a choice on it."""
+        hidden = self.hide.copy()
+        self._refit(hidden)
+        points, marginal = [self.point(hidden)], None
+        while not (hidden | self.keep).all():
+            carried, worth = self.marginal(hidden), self._worth_now(hidden)
+            marginal = np.where(np.isfinite(carried), carried, np.nan) if marginal is None else marginal
+            start, last = points[-1].reading.leakage.value, self._is_next_to_nothing(points[-1].reading)
+            for j in np.argsort(-carried / worth)[: int((~hidden & ~self.keep).sum())]:
+                hidden = hidden.copy()
+                hidden[j] = True
+                points.append(self.point(hidden))
+                if not last and points[-1].reading.leakage.value <= _FALL * start:
+                    break
+            self.tick(float((hidden | self.keep).mean()))
+            if last:
+                break
+            self._refit(hidden)
+            points[-1] = self.point(hidden)
+        found = next((point for point in points if self.budget.meets(point.reading)), None)
+        chosen = None if found is None else self.take_back(found)
+        return Search(tuple(points), chosen, np.full(len(self.keep), np.nan) if marginal is None else marginal)
+
+    def point(self, hidden: Bools) -> Point:
+        """A point of the curve, as the scout sees it now."""
+        useful = None if self.utility is None else self.utility.read(~hidden)
+        return Point(hidden.copy(), float(self.worth[~hidden].sum()), self.scout.read(~hidden), useful)
+
+    def marginal(self, hidden: Bools, scout: Scout | None = None) -> Floats:
+        """What each released feature carries, averaged over random orders of hiding, (m,); −inf where it is fixed."""
+        scout = scout or self.scout
+        players = np.flatnonzero(~hidden & ~self.keep)
+        carried = np.full(len(hidden), -np.inf)
+        carried[players] = 0.0
+        for _ in range(_ORDERS // 2):
+            order = self.rng.permutation(players)
+            for way in (order, order[::-1]):
+                released, before = ~hidden, None
+                for j in way:
+                    before = scout.read(released).leakage.value if before is None else before
+                    released = released.copy()
+                    released[j] = False
+                    after = scout.read(released).leakage.value
+                    carried[j] += (before - after) / (2 * (_ORDERS // 2))
+                    before = after
+        return carried
+
+    def take_back(self, point: Point) -> Point:
+        """Release what can be released again: the scout learns the sets above this one, then tries them one by one."""
+        for _ in range(2):
+            candidates = np.flatnonzero(point.hidden & ~self.hide).tolist()
+            if not candidates:
+                return point
+            for scout in self._scouts():
+                scout.refit(~point.hidden, ~point.hidden, ~self.hide)
+            larger = self._release_again(point.hidden, candidates)
+            if (larger == point.hidden).all():
+                return point
+            self._refit(larger)
+            again = self.point(larger)
+            if not self.budget.meets(again.reading):
+                return point
+            point = again
+        return point
+
+    def hide_more(self, hidden: Bools, fresh: Scout, useful: Scout | None = None) -> Point | None:
+        """Hide one feature more, where the networks were too weak; `None` when there is none left.
+
+        Args:
+            hidden: (m,) what is hidden now.
+            fresh: an attacker that is trained anew for every set.
+            useful: the same for what the release should still tell.
+        """
+        candidates = np.flatnonzero(~hidden & ~self.keep)
+        if not len(candidates):
+            return None
+        now, told = fresh.read(~hidden).leakage.value, np.full(len(hidden), -np.inf)
+        value, lost = useful.read(~hidden).leakage.value if useful else 0.0, np.zeros(len(hidden))
+        for j in candidates:
+            trial = hidden | (np.arange(len(hidden)) == j)
+            told[j] = now - fresh.read(~trial).leakage.value
+            lost[j] = max(0.0, value - useful.read(~trial).leakage.value) if useful else 0.0
+        worth = self.worth if useful is None else self._blend(lost)
+        # What hides nothing costs what it is worth: then the cheapest goes.
+        gain = np.where(np.isfinite(told), np.maximum(told, 0.0) + ENOUGH / 10, 0.0)
+        more = hidden | (np.arange(len(hidden)) == np.argmax(gain / worth))
+        left = None if useful is None else useful.read(~more)
+        return Point(more, float(self.worth[~more].sum()), fresh.read(~more), left)
+
+    def check_reachable(self, names: Sequence[str]) -> None:
+        """Refuse a budget that is clearly broken even with everything hidden that may be."""
+        self.scout.refit(self.keep, self.keep, self.keep)
+        reading = self.scout.read(self.keep)
+        if self.budget.is_broken(reading):
+            raise self.unreachable(names, reading.leakage)
+
+    def unreachable(self, names: Sequence[str], left: Estimate) -> LowtideError:
+        """The error that says what stands in the way of the budget."""
+        kept = [name for name, keep in zip(names, self.keep, strict=True) if keep]
+        if kept:
+            return LowtideError(
+                f"the features to keep ({', '.join(kept)}) tell {left.value:.4f} nat [{left.low:.4f}, {left.high:.4f}] "
+                f"with everything else hidden; the budget is {self.budget}: keep fewer of them, or raise the budget"
+            )
+        return LowtideError(
+            f"with every feature hidden the noise still leaves {left.value:.4f} nat [{left.low:.4f}, {left.high:.4f}]; "
+            f"the budget is {self.budget}: add more noise (lam), use mechanism='redact', or raise the budget"
+        )
+
+    def _release_again(self, hidden: Bools, candidates: list[int]) -> Bools:
+        """Release the feature that costs least for its worth, one after the other, while the budget holds."""
+        while candidates:
+            trials = {j: hidden & (np.arange(len(hidden)) != j) for j in candidates}
+            readings = {j: self.scout.read(~trial) for j, trial in trials.items()}
+            allowed = [j for j in candidates if self.budget.meets(readings[j])]
+            if not allowed:
+                break
+            worth = self._worth_of_release(hidden, {j: trials[j] for j in allowed})
+            least = min(readings[j].leakage.value for j in allowed)
+            best = min(allowed, key=lambda j: (readings[j].leakage.value - least + ENOUGH) / worth[j])
+            hidden = hidden.copy()
+            hidden[best] = False
+            candidates = [j for j in allowed if j != best]
+        return hidden
+
+    def _scouts(self) -> list[Scout]:
+        return [self.scout] if self.utility is None else [self.scout, self.utility]
+
+    def _refit(self, hidden: Bools) -> None:
+        for scout in self._scouts():
+            scout.refit(~hidden, self.keep & ~hidden, ~hidden)
+
+    def _worth_now(self, hidden: Bools) -> Floats:
+        """(m,) what keeping each released feature is worth as things stand."""
+        if self.utility is None:
+            return self.worth
+        return self._blend(np.maximum(self.marginal(hidden, self.utility), 0.0))
+
+    def _worth_of_release(self, hidden: Bools, trials: dict[int, Bools]) -> Floats:
+        """(m,) what releasing each of some hidden features again is worth."""
+        if self.utility is None:
+            return self.worth
+        now, gain = self.utility.read(~hidden).leakage.value, np.zeros(len(hidden))
+        for j, trial in trials.items():
+            gain[j] = max(0.0, self.utility.read(~trial).leakage.value - now)
+        return self._blend(gain)
+
+    def _blend(self, useful: Floats) -> Floats:
+        """Shares of what is useful, with a little of the plain worth: a feature of no use is still worth something."""
+        total = useful.sum()
+        worth = _PLAIN * self.worth + (1 - _PLAIN) * (useful / total if total > 0 else self.worth)
+        return np.where(self.prized, worth.max(), worth)
+
+    def _is_next_to_nothing(self, reading: Reading) -> bool:
+        limit = _NEXT_TO_NOTHING * self.budget.limit if self.budget.unit == "nats" else 0.0
+        return reading.leakage.value <= max(limit, ENOUGH)

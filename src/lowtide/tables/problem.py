@@ -1,0 +1,274 @@
+"""From reference data to a policy: plan, check with fresh attackers, hide more until they agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from lowtide.attack.panel import AttackReport, attack
+from lowtide.density.masking import Bools
+from lowtide.density.options import Options
+from lowtide.disclose.budget import Budget
+from lowtide.disclose.noise import KeyedNoise, row_ids
+from lowtide.errors import Floats, LowtideError
+from lowtide.features import Features
+from lowtide.interface import Estimate
+from lowtide.splits import stratified
+from lowtide.tables.estimating import estimate
+from lowtide.tables.layout import owners
+from lowtide.tables.mechanism import Mechanism
+from lowtide.tables.planning import Planner
+from lowtide.tables.planning_attackers import Floats32, FreshScout, Ints, Secrets, TableScout
+from lowtide.tables.policies import Plan
+from lowtide.tables.sequential import Rule, Sequential, fit_sequential
+
+Tick = Callable[[float], None]
+_PANEL = ("logistic regression", "boosted trees")
+_ATTACKED_ROWS = 20_000
+_JUDGING = 0.4  # share of the rows
+_LEAST_ROWS, _LEAST_PER_CLASS = 20, 5  # what `attack` needs
+_TIGHTER = 0.5  # how the threshold of the sequential policy shrinks while its release tells too much
+_TIGHTENINGS = 6
+_LOOSER = 2.0
+_LOOSENINGS = 4
+
+
+@dataclass(frozen=True)
+class Check:
+    """What fresh attackers make of a release.
+
+    Attributes:
+        leakage: cross-fitted estimate of freshly fitted models.
+        attacks: attackers retrained on the release.
+    """
+
+    leakage: Estimate
+    attacks: AttackReport
+
+    def agrees(self, budget: Budget) -> bool:
+        """Whether the estimate keeps the budget, and no attack is above it by more than its interval."""
+        if budget.unit == "accuracy":
+            return all(found.accuracy.low <= budget.limit for found in self.attacks.retrained)
+        attacked = all(found.information.low <= budget.limit for found in self.attacks.retrained)
+        return attacked and self.leakage.value <= budget.limit
+
+    def assures(self, budget: Budget) -> bool:
+        """Whether the budget is kept even at the upper end of the intervals."""
+        if budget.unit == "accuracy":
+            return all(found.accuracy.high <= budget.limit for found in self.attacks.retrained)
+        return self.agrees(budget) and self.leakage.high <= budget.limit
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What is to be decided.
+
+    Attributes:
+        data: the reference rows and their classes.
+        features: what the m features are.
+        mechanism: how hidden features are disclosed.
+        options: how critics are fitted.
+        keep: (m,) features that must be released.
+        hide: (m,) features that must be hidden.
+        rehearsal: noise for trying releases out; never that of the release itself.
+        utility: the same rows with the classes of what the release should still tell; `None` when nothing is named.
+        prized: (m,) the feature that is that itself, if there is one.
+    """
+
+    data: Secrets
+    features: Features
+    mechanism: Mechanism
+    options: Options
+    keep: Bools
+    hide: Bools
+    rehearsal: KeyedNoise
+    utility: Secrets | None = None
+    prized: Bools | None = None
+
+    @cached_property
+    def judged(self) -> Bools:
+        """(n,) rows that judge a release and have no part in deciding it; the others are for planning.
+
+        Among equal copies a plan keeps the one that happens to tell least in the rows it is made from; judged by the
+        same rows it would flatter itself.
+        """
+        split = stratified(self.data.codes, _JUDGING, seed=np.random.SeedSequence([self.options.seed, 8]))
+        return np.isin(np.arange(len(self.data.codes)), split.aside)
+
+    def planning(self, data: Secrets) -> Secrets:
+        """The rows of `data` that are for planning."""
+        return data.take(np.flatnonzero(~self.judged))
+
+    @cached_property
+    def standins(self) -> Floats32:
+        """(n, columns) every feature hidden."""
+        return self.disclose(np.ones(len(self.features), dtype=bool))
+
+    @property
+    def worth(self) -> Floats:
+        """(m,) the share of the table's columns that each feature owns."""
+        owner = owners(self.mechanism.encoder, self.features)
+        return np.bincount(owner, minlength=len(self.features)) / len(owner)
+
+    def disclose(self, hidden: Bools) -> Floats32:
+        """A rehearsal of the release that hides `hidden`, (m,) or (n, m)."""
+        ids = row_ids(np.arange(len(self.data.codes)), len(self.data.codes))
+        return self.mechanism.hide(self.data.rows, hidden, noise=self.rehearsal, ids=ids)
+
+    def fresh_scouts(self) -> tuple[FreshScout, FreshScout | None]:
+        """Attackers that are trained anew for every question: of the secret, and of what should still be told."""
+        standins = self.standins[~self.judged]
+        secret = FreshScout(self.planning(self.data), standins, self.features, self.options.seed)
+        if self.utility is None:
+            return secret, None
+        return secret, FreshScout(self.planning(self.utility), standins, self.features, self.options.seed)
+
+    def check(self, hidden: Bools) -> Check:
+        """Attack a rehearsal afresh. Attackers also see what was hidden, where that differs between rows."""
+        flags = np.broadcast_to(hidden, (len(self.data.codes), len(self.features)))
+        seen = np.concatenate([self.disclose(hidden), flags[:, flags.std(axis=0) > 0]], axis=1).astype(np.float32)
+        classes, codes = self.data.classes, self.data.codes
+        options = replace(self.options, seed=self.options.seed + 7)
+        told = estimate(seen, codes, classes, options, judged=self.judged)
+        some = _attacked(codes, np.random.default_rng([self.options.seed, 5]))
+        attacks = attack(
+            seen[some],
+            codes[some],
+            attackers=_PANEL,
+            test=self.judged[some],
+            seed=self.options.seed,
+            progress=False,
+        )
+        return Check(told, attacks)
+
+
+def make_plan(problem: Problem, budget: Budget, tick: Tick) -> tuple[Plan, Check]:
+    """Plan for the whole population, and hide more until fresh attackers agree."""
+    planner = _planner(problem, budget, lambda done: tick(0.7 * done))
+    search = planner.search()
+    hidden = ~problem.keep if search.chosen is None else search.chosen.hidden
+    check, points = problem.check(hidden), list(search.points)
+    fresh, useful = problem.fresh_scouts()
+    while not check.agrees(budget):
+        tick(0.75 + 0.2 * float(hidden.mean()))
+        more = planner.hide_more(hidden, fresh, useful)
+        if more is None:
+            raise planner.unreachable(problem.features.names, check.leakage)
+        hidden, check = more.hidden, problem.check(more.hidden)
+        points.append(more)
+    return Plan(problem.features, hidden, tuple(points), search.marginal), check
+
+
+def _planner(problem: Problem, budget: Budget, tick: Tick) -> Planner:
+    """A planner for the problem; a budget that no release of it can keep is refused."""
+    standins = problem.standins[~problem.judged] if problem.mechanism.draws else None
+    scout = TableScout(problem.planning(problem.data), standins, problem.features, problem.options)
+    useful = None
+    if problem.utility is not None:
+        useful = TableScout(problem.planning(problem.utility), standins, problem.features, problem.options)
+    planner = Planner(
+        scout,
+        utility=useful,
+        prized=problem.prized,
+        keep=problem.keep,
+        hide=problem.hide,
+        worth=problem.worth,
+        budget=budget,
+        seed=problem.options.seed,
+        tick=tick,
+    )
+    if problem.keep.any() or problem.mechanism.draws:
+        planner.check_reachable(problem.features.names)
+    return planner
+
+
+def make_sequential(
+    problem: Problem, budget: Budget | None, epsilon: float | None, tick: Tick
+) -> tuple[Sequential, Check]:
+    """Decide feature by feature; with a budget, find the loosest rule that fresh attackers agree with.
+
+    The search starts where the budget is kept for sure if densities are exact and the flags tell nothing. A rule speaks
+    for the worst row, so that most releases tell less, and it is loosened. The flags themselves may tell: the rule does
+    not see that, but attackers do, and a tighter rule hides the unremarkable values together with the telling ones.
+    """
+    each = np.inf if epsilon is None else epsilon
+    if budget is None:
+        return _try_rule(problem, Rule(each, np.inf, problem.keep, problem.hide), None, tick)
+    _planner(problem, budget, tick)  # for its refusal of a budget that cannot be kept, before any long fit
+    rule = Rule(each, budget.density(problem.data.classes.prior), problem.keep, problem.hide)
+    policy, check = _try_rule(problem, rule, None, lambda done: tick(0.5 * done))
+    if check.agrees(budget):
+        return _loosen(problem, budget, policy, check, tick)
+    for attempt in range(_TIGHTENINGS):
+        last = attempt == _TIGHTENINGS - 1  # a threshold of 0 hides whatever tells anything at all
+        rule = replace(rule, total=0.0 if last else rule.total * _TIGHTER)
+        policy, check = _try_rule(problem, rule, None, _share_of(tick, 0.5 + attempt / (2 * _TIGHTENINGS)))
+        if check.agrees(budget):
+            return policy, check
+    raise LowtideError(
+        f"what is disclosed tells {check.leakage.value:.4f} nat even where everything that tells anything is hidden; "
+        f"the budget is {budget}: raise it, keep fewer features, or use mechanism='redact' or policy='plan'"
+    )
+
+
+def _loosen(problem: Problem, budget: Budget, policy: Sequential, check: Check, tick: Tick) -> tuple[Sequential, Check]:
+    """Raise the threshold while fresh attackers assure the budget; nothing lies beyond the trim, where densities end.
+
+    To agree is not enough here: on few rows attackers too weak to object would wave everything through.
+    """
+    for attempt in range(_LOOSENINGS):
+        hidden = policy.flags(problem.data.rows, problem.standins)[~problem.judged]
+        rule = replace(policy.rule, total=policy.rule.total * _LOOSER)
+        if not (hidden & ~problem.hide).any() or rule.total > problem.options.trim:
+            break
+        looser = _try_rule(problem, rule, hidden, _share_of(tick, 0.5 + attempt / (2 * _LOOSENINGS)))
+        if not looser[1].assures(budget):
+            break
+        policy, check = looser
+    return policy, check
+
+
+def _share_of(tick: Tick, done: float) -> Tick:
+    """A bar that stands where it is: nobody knows how many attempts there will be."""
+    return lambda _: tick(done)
+
+
+def _try_rule(problem: Problem, rule: Rule, start: Bools | None, tick: Tick) -> tuple[Sequential, Check]:
+    policy = fit_sequential(
+        problem.planning(problem.data),
+        problem.standins[~problem.judged],
+        problem.features,
+        rule,
+        problem.options,
+        start=start,
+        tick=tick,
+    )
+    return policy, problem.check(policy.flags(problem.data.rows, problem.standins))
+
+
+def refuse_few(rows: Floats32, codes: Ints) -> None:
+    """Refuse reference rows too few to attack a rehearsal with: nothing would be known of the release."""
+    if len(rows) < _LEAST_ROWS:
+        raise LowtideError(
+            f"Found array with {rows.shape[0]} sample(s) and {rows.shape[1]} feature(s) (shape={rows.shape}) while a "
+            f"minimum of {_LEAST_ROWS} samples is required, to attack a rehearsal of the release: give more rows"
+        )
+    counts = np.bincount(codes)
+    if counts.min() < _LEAST_PER_CLASS:
+        raise LowtideError(
+            f"{int((counts < _LEAST_PER_CLASS).sum())} of the {len(counts)} classes of s have fewer than "
+            f"{_LEAST_PER_CLASS} rows; a rehearsal of the release cannot be attacked without them: merge or drop them"
+        )
+
+
+def _attacked(codes: Ints, rng: np.random.Generator) -> Ints:
+    """Which rows to attack with: a random choice of at most 20,000, with enough of every class."""
+    order = rng.permutation(len(codes))
+    counts = np.bincount(codes)
+    turn = np.argsort(codes[order], kind="stable")
+    place = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
+    first = turn[place < _LEAST_PER_CLASS]
+    return np.concatenate([order[first], np.delete(order, first)])[:_ATTACKED_ROWS]

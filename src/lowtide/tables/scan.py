@@ -1,0 +1,108 @@
+"""A first look at a table: how much it tells about the secret, and which features tell it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lowtide.density.artefact import Density
+from lowtide.density.crossfit import stratified_folds
+from lowtide.density.estimates import mean_with_interval
+from lowtide.density.tide import TIDE
+from lowtide.errors import LowtideError
+from lowtide.interface import Estimate
+from lowtide.labels import read_classes
+from lowtide.tables.encoder import take_rows
+
+_HELD_OUT_ROWS = 4000
+_ORDERS = 16
+_ROOM = 0x5CA4
+
+
+@dataclass(frozen=True)
+class FeatureLeak:
+    """What one feature tells about the secret, in nats, averaged over held-out rows.
+
+    Attributes:
+        name: of the feature.
+        order_free: its share of the information when features are disclosed in random order (its Shapley value).
+        in_order: what it adds to the features before it.
+        alone: what it tells on its own.
+    """
+
+    name: str
+    order_free: Estimate
+    in_order: Estimate
+    alone: Estimate
+
+
+@dataclass(frozen=True)
+class Scan:
+    """What a table tells about a secret.
+
+    Attributes:
+        information: of whole rows, on rows the critic was not fitted on.
+        features: what each feature tells, in the order of the table.
+        rows: how many rows there were.
+        classes: how many values the secret has.
+        largest_class: share of the most frequent one.
+        entropy: of the secret, in nats: what there is to tell.
+        density: the fitted density; it holds the labels of the secret, and is left out when a scan is printed.
+    """
+
+    information: Estimate
+    features: tuple[FeatureLeak, ...]
+    rows: int
+    classes: int
+    largest_class: float
+    entropy: float
+    density: Density = field(repr=False)
+
+    def ranked(self) -> list[FeatureLeak]:
+        """The features, those that tell most first."""
+        return sorted(self.features, key=lambda leak: -leak.order_free.value)
+
+
+def scan(x: Any, s: ArrayLike, *, estimator: TIDE | None = None, level: float = 0.95) -> Scan:
+    """Fit a density on seven tenths of the rows and ask it about the others.
+
+    Args:
+        x: a table: an array, a tensor or a data frame.
+        s: the secret of every row, finitely many values.
+        estimator: the `TIDE` to fit; by default `TIDE()`.
+        level: of the confidence intervals.
+    """
+    tide = TIDE() if estimator is None else estimator
+    classes, codes = read_classes(s)
+    rows = x.shape[0] if hasattr(x, "shape") else len(x)
+    if rows != len(codes):
+        raise LowtideError(f"x has {rows} rows and s has {len(codes)}; they must match")
+    rng = np.random.default_rng([_ROOM, len(codes)])
+    held = np.flatnonzero(stratified_folds(codes, 10, rng) < 3)
+    rest = np.setdiff1d(np.arange(len(codes)), held)
+    labels = np.array(classes.labels, dtype=object)[codes]
+    density = tide.fit(take_rows(x, rest), labels[rest]).artefact
+    if not isinstance(density, Density):
+        raise LowtideError("a scan needs a secret of finitely many values; put numbers into bins first")
+    held = rng.permutation(held)[:_HELD_OUT_ROWS]
+    judged, at = take_rows(x, held), (np.arange(len(held)), slice(None), density.classes.encode(labels[held]))
+    shares = density.shapley(judged, orders=_ORDERS, seed=_ROOM).values[at]
+    steps = np.asarray(density.conditionals(judged), dtype=np.float64)[at]
+    m = len(density.features)
+    alone = np.stack([density.observed(judged, np.arange(m) == j)[at[0], at[2]] for j in range(m)], axis=1)
+    features = tuple(
+        FeatureLeak(name, *(mean_with_interval(values[:, j], level) for values in (shares, steps, alone)))
+        for j, name in enumerate(density.features.names)
+    )
+    return Scan(
+        density.information(judged, labels[held], level=level),
+        features,
+        len(codes),
+        len(classes.labels),
+        float(classes.prior.max()),
+        float(-(classes.prior * np.log(classes.prior)).sum()),
+        density,
+    )

@@ -1,0 +1,125 @@
+"""Feature by feature: hide what tells too much given what this sample has already disclosed.
+
+The critic must know the histories it is asked about: values, stand-ins of hidden features, the candidate. The policy
+decides which histories occur, and the critic decides the policy; so it is refitted on the histories of its own policy
+until the flags stop changing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from lowtide.density.artefact import Density
+from lowtide.density.masking import Bools
+from lowtide.density.options import Options
+from lowtide.errors import Floats
+from lowtide.features import Features
+from lowtide.tables.histories import Histories
+from lowtide.tables.planning_attackers import Floats32, Secrets, doubled, economical, fit_critic
+
+_ROUNDS = 6
+_SETTLED = 0.01  # share of flags that may still change
+_TRAINING_ROWS = 6000
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a candidate is hidden.
+
+    Attributes:
+        each: hide when `max_s |i(s; x_j | y^{j−1})|` exceeds it.
+        total: hide when `max_s |i(s; y^{j−1}, x_j)|` exceeds it.
+        keep: (m,) features that are never hidden.
+        hide: (m,) features that always are.
+    """
+
+    each: float
+    total: float
+    keep: Bools
+    hide: Bools
+
+    def flags(self, j: int, before: Floats, after: Floats) -> Bools:
+        """Whether to hide feature j of each row (n,), from densities before and after it (n, |S|)."""
+        if self.keep[j] or self.hide[j]:
+            return np.full(len(after), self.hide[j])
+        return (np.abs(after - before).max(axis=1) > self.each) | (np.abs(after).max(axis=1) > self.total)
+
+
+@dataclass(frozen=True)
+class Sequential:
+    """A fitted policy: the critic of histories, the rule, and how the fit went.
+
+    Attributes:
+        density: over the m raw features and their m stand-ins.
+        rule: when to hide.
+        rounds: how many fits it took.
+        unsettled: share of flags that still changed in the last one.
+    """
+
+    name: ClassVar[str] = "disclosed"
+    density: Density
+    rule: Rule
+    rounds: int
+    unsettled: float
+
+    def flags(self, rows: Floats32, standins: Floats32) -> Bools:
+        """What to hide of each row, (n, m); decided along the order of the features."""
+        both = np.concatenate([rows, standins], axis=1)
+        n, m = len(rows), len(self.rule.keep)
+        hidden, seen = np.zeros((n, m), dtype=bool), np.zeros((n, 2 * m), dtype=bool)
+        before = np.zeros((n, len(self.density.classes.labels)))
+        for j in range(m):
+            seen[:, j] = True
+            after = self.density.observed(both, seen)
+            flags = self.rule.flags(j, before, after)
+            hidden[:, j], seen[:, j], seen[:, m + j] = flags, ~flags, flags
+            before = after
+            if flags.any():
+                before = np.array(after)
+                before[flags] = self.density.observed(both[flags], seen[flags])
+        return hidden
+
+
+def fit_sequential(
+    data: Secrets,
+    standins: Floats32,
+    features: Features,
+    rule: Rule,
+    options: Options,
+    *,
+    start: Bools | None = None,
+    tick: Callable[[float], None] = lambda _: None,
+) -> Sequential:
+    """Fit the critic on the histories of its own policy until the flags stop changing.
+
+    Args:
+        data: the reference rows (n, columns) and their classes.
+        standins: (n, columns) every feature hidden.
+        features: what the m features are.
+        rule: when to hide.
+        options: how to fit.
+        start: (n, m) flags to start from, those of a similar rule; random ones by default.
+        tick: called with the share of the work that is done.
+    """
+    rng = np.random.default_rng([options.seed, 4])
+    if len(data.codes) > _TRAINING_ROWS:
+        index = np.sort(rng.choice(len(data.codes), _TRAINING_ROWS, replace=False))
+        data, standins, start = data.take(index), standins[index], None if start is None else start[index]
+    both = Secrets(np.concatenate([data.rows, standins], axis=1), data.codes, data.classes)
+    n, m = len(data.codes), len(features)
+    hidden = (rng.random((n, m)) < rng.random((n, 1))) & ~rule.keep | rule.hide if start is None else start
+    for number in range(1, _ROUNDS + 1):
+        own = replace(economical(options), seed=options.seed + number)
+        density, _ = fit_critic(both, doubled(features), own, Histories(hidden))
+        policy = Sequential(density, rule, number, 1.0)
+        flags = policy.flags(data.rows, standins)
+        policy = replace(policy, unsettled=float((flags != hidden).mean()))
+        hidden = flags
+        tick(number / _ROUNDS)
+        if policy.unsettled <= _SETTLED:
+            break
+    return policy

@@ -1,0 +1,1 @@
+"""Short texts: reading, hiding, explaining, attacking and showing them."""

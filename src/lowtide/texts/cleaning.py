@@ -1,0 +1,190 @@
+"""From pieces of a text to terms: what is kept, and how it is written."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from typing import Any, Literal
+
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+from lowtide.errors import LowtideError, LowtideTypeError, count, one_of
+from lowtide.texts.pieces import APOSTROPHES, HYPHENS, JOINERS, Joining, pattern
+
+LONGEST = 200  # characters; what goes on longer without a space is no word
+_REMEMBERED = 1 << 17  # different pieces, so that memory does not grow with the number of texts
+_JOINING: tuple[Joining, ...] = ("keep", "split", "drop")
+_KEPT = ("accents", "hashtags", "handles", "urls", "emoji", "numbers")
+
+
+@dataclass(frozen=True)
+class TermOptions:
+    """What counts as a term. Words are always in lower case and in Unicode's composed form (NFC).
+
+    Attributes:
+        accents: keep accents, and the points of Arabic and Hebrew; otherwise "é" is "e".
+        hashtags: keep hashtags, with their sign; otherwise they are left out.
+        handles: keep handles, with their sign; otherwise they are left out.
+        urls: keep web addresses, as the name of their site; otherwise they are left out.
+        emoji: keep emoji, a whole sequence as one term; otherwise they are left out.
+        numbers: keep pieces without a letter, such as "1,000"; otherwise they are left out.
+        ngrams: the most words of a term, 1 to 3. Words that were left out do not part their neighbours.
+        min_count: how often a term must occur in the training texts.
+        most: how many terms a vocabulary has at most: the most frequent ones.
+        stop: words to leave out: none, `"english"` (the list of scikit-learn) or your own list.
+        apostrophes: within words: `keep` ("don't"), `split` ("don", "t") or `drop` ("dont").
+        hyphens: the same: `keep` ("low-income"), `split` or `drop`.
+    """
+
+    accents: bool = True
+    hashtags: bool = True
+    handles: bool = True
+    urls: bool = False
+    emoji: bool = True
+    numbers: bool = True
+    ngrams: int = 1
+    min_count: int = 1
+    most: int | None = None
+    stop: Literal["english"] | tuple[str, ...] | None = None
+    apostrophes: Joining = "keep"
+    hyphens: Joining = "split"
+
+    def __post_init__(self) -> None:
+        for name in _KEPT:
+            if not isinstance(getattr(self, name), bool):
+                raise LowtideError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        count("ngrams", self.ngrams, 1, 3)
+        count("min_count", self.min_count, 1)
+        if self.most is not None:
+            count("most", self.most, 1)
+        one_of("apostrophes", self.apostrophes, _JOINING)
+        one_of("hyphens", self.hyphens, _JOINING)
+        object.__setattr__(self, "stop", _stop_list(self.stop))
+
+    def to_config(self) -> dict[str, Any]:
+        """The options as JSON can hold them."""
+        return {**asdict(self), "stop": list(self.stop) if isinstance(self.stop, tuple) else self.stop}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> TermOptions:
+        """Rebuild them; what is left out has its default."""
+        unknown = sorted(set(config) - {field.name for field in fields(cls)})
+        if unknown:
+            raise LowtideError(
+                f"unknown options of terms: {', '.join(map(repr, unknown))}; was it saved by a newer version?"
+            )
+        return cls(**config)
+
+
+def _stop_list(stop: Any) -> Literal["english"] | tuple[str, ...] | None:
+    """The list in a fixed order, so that equal options are equal."""
+    if stop is None or stop == "english":
+        return stop
+    if isinstance(stop, str) or not isinstance(stop, Iterable):
+        raise LowtideError(f"stop must be None, 'english' or a list of words, got {stop!r}")
+    words = list(stop)
+    if not all(isinstance(word, str) for word in words):
+        raise LowtideError("stop must be a list of words, got something else in it")
+    return tuple(sorted(set(words)))
+
+
+class Cleaner:
+    """Terms of one word, found and written as `options` say; use `cleaner(options)`, which remembers pieces."""
+
+    def __init__(self, options: TermOptions) -> None:
+        self.options = options
+        self.pieces = pattern(options.apostrophes, options.hyphens)
+        self._kinds = pattern(options.apostrophes, options.hyphens, named=True)
+        self._signs = _written(options)
+        self._stop: frozenset[str] = frozenset()
+        stop = ENGLISH_STOP_WORDS if options.stop == "english" else options.stop or ()
+        self._stop = frozenset(word for piece in stop for word in map(self._clean, self.pieces.findall(piece)) if word)
+        self.written = Remembered(self._clean)
+
+    def words(self, text: str) -> list[str]:
+        """The terms of one word, in reading order."""
+        return list(filter(None, map(self.written.__getitem__, self.pieces.findall(text))))
+
+    def _clean(self, piece: str) -> str:
+        """How a piece is written as a term; empty when it is left out."""
+        found = self._kinds.match(piece)
+        if found is None or len(piece) > LONGEST:
+            return ""
+        kind, options = found.lastgroup, self.options
+        if kind == "emoji":
+            # With and without the selector of its coloured form it is the same emoji.
+            return piece.replace("\ufe0f", "").replace("\ufe0e", "") if options.emoji else ""
+        if kind == "url":
+            return _site(piece) if options.urls else ""
+        left_out = (
+            kind == "entity"
+            or (kind == "hashtag" and not options.hashtags)
+            or (kind == "handle" and not options.handles)
+            or (kind == "word" and not options.numbers and not any(map(str.isalpha, piece)))
+        )
+        if left_out:
+            return ""
+        term = unicodedata.normalize("NFC", piece.lower()).translate(self._signs)
+        if not options.accents:
+            term = _without_accents(term)
+        term = term.rstrip(".") if kind == "acronym" else term
+        return "" if term in self._stop else term
+
+
+@lru_cache(maxsize=32)
+def cleaner(options: TermOptions) -> Cleaner:
+    """The cleaner of these options; one for all who ask, as it remembers what it has seen."""
+    return Cleaner(options)
+
+
+class Remembered(dict[str, Any]):
+    """Answers about pieces, each found once; long pieces are not kept."""
+
+    def __init__(self, answer: Callable[[str], Any]) -> None:
+        super().__init__()
+        self._answer = answer
+
+    def __missing__(self, piece: str) -> Any:
+        found = self._answer(piece)
+        if len(piece) <= LONGEST:
+            if len(self) >= _REMEMBERED:
+                self.clear()
+            self[piece] = found
+        return found
+
+
+def checked(text: object, place: int | None = None) -> str:
+    """Return `text` when it is one; `place` is its row."""
+    if isinstance(text, str):
+        return text
+    where = "text" if place is None else f"text {place}"
+    raise LowtideTypeError(f"{where} is of type {type(text).__name__}; give texts, and '' where one is missing")
+
+
+def _written(options: TermOptions) -> dict[int, str | None]:
+    """Signs that are written in one way only, or not at all."""
+    signs: dict[int, str | None] = {ord(sign): None for sign in JOINERS}
+    for several, one, joining in ((APOSTROPHES, "'", options.apostrophes), (HYPHENS, "-", options.hyphens)):
+        signs |= {ord(sign): None if joining == "drop" else one for sign in several}
+    return {**signs, ord("＃"): "#", ord("＠"): "@"}
+
+
+def _site(url: str) -> str:
+    """The host of an address, without "www."."""
+    rest = url.lower().removeprefix("http://").removeprefix("https://")
+    for sign in "/?#":
+        rest = rest.partition(sign)[0]
+    return rest.rpartition("@")[2].partition(":")[0].strip(".").removeprefix("www.")
+
+
+def _without_accents(term: str) -> str:
+    # By combining class: accents of Latin, Greek and Cyrillic (200 and more), points of Hebrew and Arabic (10 to 36).
+    # Vowels of Indian and Thai scripts are marks, too, and stay: without them words are other words.
+    plain = (sign for sign in unicodedata.normalize("NFD", term) if not _is_accent(unicodedata.combining(sign)))
+    return unicodedata.normalize("NFC", "".join(plain))
+
+
+def _is_accent(combining: int) -> bool:
+    return 10 <= combining <= 36 or combining >= 200

@@ -1,0 +1,146 @@
+"""Policies for texts: which words to hide. What each looks at, and so may promise, is as for tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lowtide.density.masking import Bools
+from lowtide.disclose.budget import Budget, Reading
+from lowtide.errors import Floats, LowtideError, within
+from lowtide.texts.terms import Vocabulary
+
+Columns = NDArray[np.intp]
+
+
+class TextPolicy(Protocol):
+    """Says what to hide."""
+
+    name: ClassVar[str]
+
+    def flags(self, texts: Sequence[str], columns: Sequence[Columns]) -> Iterator[Bools]:
+        """For each text, which of its terms to hide; `columns` are those of `Vocabulary.find`."""
+        ...
+
+
+class Conditionals(Protocol):
+    """What the paper's rule asks: a fitted density of texts."""
+
+    def conditionals(self, x: Any) -> Any:
+        """`TermConditionals` of texts."""
+        ...
+
+
+class TermPoint(NamedTuple):
+    """One choice on the trade-off curve.
+
+    Attributes:
+        depth: how many terms of the order are hidden.
+        kept: the share of words that is kept.
+        reading: what is left for an attacker, on texts of other groups than it learnt from.
+    """
+
+    depth: int
+    kept: float
+    reading: Reading
+
+
+@dataclass(frozen=True, eq=False)
+class TermPlan:
+    """One list of terms for everybody, hidden wherever they occur, and all lists that keep more or less.
+
+    What is hidden of a text follows from the list and the text's own words; no further decision about the text is made
+    that could tell something.
+
+    Attributes:
+        vocabulary: the terms.
+        hidden: (m,) the terms that are hidden.
+        order: (m,) the terms in the order in which they are hidden when less is kept.
+        tokens: (m,) how often each occurs in the texts the plan was made from.
+        keep: (m,) terms that are shown whatever happens.
+        hide: (m,) terms that are hidden whatever happens.
+        curve: what attackers are left with, against the share of words kept; they are fitted anew for every point.
+    """
+
+    name: ClassVar[str] = "plan"
+    vocabulary: Vocabulary = field(repr=False)
+    hidden: Bools = field(repr=False)
+    order: NDArray[np.intp] = field(repr=False)
+    tokens: Floats = field(repr=False)
+    keep: Bools = field(repr=False)
+    hide: Bools = field(repr=False)
+    curve: tuple[TermPoint, ...] = field(repr=False, default=())
+
+    @property
+    def kept(self) -> float:
+        """The share of words that is shown."""
+        return 1.0 - float(self.tokens[self.hidden].sum() / self.tokens.sum())
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The hidden terms, in the order of hiding."""
+        return tuple(self.vocabulary.terms[column] for column in self.order if self.hidden[column])
+
+    def flags(self, texts: Sequence[str], columns: Sequence[Columns]) -> Iterator[Bools]:
+        """The same terms of every text."""
+        return (self.hidden[found] for found in columns)
+
+    def at(self, kept: float) -> TermPlan:
+        """The plan that keeps the share `kept` of the words, or a little more where terms do not add up to it."""
+        share = float(within("kept", kept, 0.0, 1.0))
+        gone = np.cumsum(self.tokens[self.order]) / self.tokens.sum()
+        return self.first(int((gone <= 1 - share + 1e-9).sum()))
+
+    def first(self, depth: int) -> TermPlan:
+        """The plan that hides the first `depth` terms of the order, but never those to keep."""
+        hidden = np.zeros(len(self.order), dtype=bool)
+        hidden[self.order[:depth]] = True
+        return replace(self, hidden=(hidden | self.hide) & ~self.keep)
+
+    def under(self, budget: Budget | float | str) -> TermPlan | None:
+        """The plan that keeps most words of those on the curve that keep the budget; `None` when none does."""
+        limit = Budget.read(budget)
+        met = next((point for point in self.curve if limit.meets(point.reading)), None)
+        return None if met is None else self.first(met.depth)
+
+    def everything(self) -> TermPlan:
+        """The plan that hides all terms that may be hidden."""
+        return replace(self, hidden=~self.keep)
+
+
+@dataclass(frozen=True, eq=False)
+class TermPaper:
+    """The paper's rule: hide a term of a text where its density given the text's *raw* terms before it exceeds ε.
+
+    Terms come in the order of the vocabulary. The same term is hidden in one text and shown in another, so the places
+    of what is hidden tell about the secret; nothing is promised.
+
+    Attributes:
+        vocabulary: the terms.
+        density: of counts of these terms.
+        epsilon: ε.
+        keep: (m,) terms that are never hidden.
+        hide: (m,) terms that always are.
+    """
+
+    name: ClassVar[str] = "paper"
+    vocabulary: Vocabulary = field(repr=False)
+    density: Conditionals = field(repr=False)
+    epsilon: float
+    keep: Bools = field(repr=False)
+    hide: Bools = field(repr=False)
+
+    def flags(self, texts: Sequence[str], columns: Sequence[Columns]) -> Iterator[Bools]:
+        """`max_s |i(s; x_j | x^{j−1})| > ε`, of every occurrence of the term."""
+        steps = self.density.conditionals(list(texts))
+        if len(steps.indptr) != len(texts) + 1:
+            raise LowtideError("the density answers for other texts than it was asked about; fit it again")
+        telling = np.abs(np.asarray(steps.values)).max(axis=-1) > self.epsilon
+        for row, found in enumerate(columns):
+            mine = slice(steps.indptr[row], steps.indptr[row + 1])
+            above = np.asarray(steps.terms[mine])[telling[mine]]
+            yield (np.isin(found, above) & ~self.keep[found]) | self.hide[found]

@@ -1,0 +1,200 @@
+"""Neural residual: small networks trained on top of a frozen separable critic, kept only if held-out rows gain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lowtide.density.objectives import Objective, get_objective
+from lowtide.errors import Floats
+from lowtide.vectors.networks import Nets, Residual, as_inputs
+from lowtide.vectors.score import Gain, folds, gains, others
+from lowtide.vectors.separable import Order, Separable, orders
+
+_PROGRESS = 1e-4  # gain of the watched objective that counts as one
+
+
+@dataclass(frozen=True)
+class Training:
+    """How the networks are trained and when they are kept.
+
+    Attributes:
+        members: networks, and folds.
+        width: of their hidden layers.
+        batch: joint pairs in a batch.
+        shuffles: product pairs per joint pair, in each batch.
+        rate: step size of AdamW.
+        decay: its weight decay.
+        epochs: at most; half of them when the gain is judged.
+        patience: epochs without progress of any member before training stops.
+        watched: permutations of the rows early stopping watches.
+        judged: permutations of the rows the gain is judged on.
+        errors: standard errors by which the held-out gain must exceed 0.
+        objective: the variational bound that is maximised.
+        prune: group decay of each input's outgoing weights.
+        pruned: epochs with group decay; the inputs that survive then train freely.
+        start: scale of the first layer at the start.
+    """
+
+    members: int = 5
+    width: int = 64
+    batch: int = 256
+    shuffles: int = 2
+    rate: float = 6e-3
+    decay: float = 0.1
+    epochs: int = 120
+    patience: int = 10
+    watched: int = 6
+    judged: int = 16
+    errors: float = 2.0
+    objective: str = "js"
+    prune: float = 2.0
+    pruned: int = 25
+    start: float = 0.5
+
+
+class Pairs:
+    """Rows of (s, x) with the frozen critic's pieces: gathers inputs and offsets for any pairing."""
+
+    def __init__(self, base: Separable, s: Floats, x: Floats) -> None:
+        parts = base.parts(s, x)
+        self.s, self.x = as_inputs(s), as_inputs(x)
+        self.row, self.col, self.left, self.right = (
+            torch.from_numpy(np.ascontiguousarray(z, dtype=np.float32))
+            for z in (parts.row, parts.col, parts.left, parts.right)
+        )
+
+    def __call__(self, i: Tensor, j: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs (…, d_s + d_x) and the base critic (…) of the pairs (s_i, x_j), for indices i and j (…)."""
+        inputs = torch.cat([self.s[i], self.x[j]], dim=-1)
+        return inputs, self.row[i] + self.col[j] + (self.left[i] * self.right[j]).sum(-1)
+
+
+def _bound(nets: Nets, objective: Objective, joint: tuple[Tensor, Tensor], product: tuple[Tensor, Tensor]) -> Tensor:
+    """The objective of each member, (m,)."""
+    return objective.on_pairs(joint[1] + nets(joint[0]), product[1] + nets(product[0]))
+
+
+def _shuffled(rows: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """`count` random pairings of each member's rows (m, n), (m, count · n) twice."""
+    order = torch.rand(len(rows), count, rows.shape[1], generator=generator).argsort(dim=2)
+    right = rows[:, None].expand_as(order).gather(2, order).flatten(1)
+    return rows.repeat(1, count), right
+
+
+class Trainer:
+    """Trains all members at once; each stops early on rows that it does not train on.
+
+    Args:
+        pairs: the data.
+        train: the rows each member trains on.
+        stop: the rows each member is stopped by.
+        setup: how to train.
+        seed: of weights, batches and shuffles.
+    """
+
+    def __init__(self, pairs: Pairs, train: list[Order], stop: list[Order], setup: Training, seed: int) -> None:
+        self.pairs, self.setup, self.objective = pairs, setup, get_objective(setup.objective)
+        self.generator = torch.Generator().manual_seed(seed)
+        # Folds may differ by a row; batched products want them equal.
+        least = min(map(len, train)), min(map(len, stop))
+        self.train = torch.from_numpy(np.stack([rows[: least[0]] for rows in train]))
+        self.stop = torch.from_numpy(np.stack([rows[: least[1]] for rows in stop]))
+        width = pairs.s.shape[1] + pairs.x.shape[1]
+        self.nets = Nets(len(train), width, setup.width, setup.start, self.generator)
+        self.watch = pairs(self.stop, self.stop), pairs(*_shuffled(self.stop, setup.watched, self.generator))
+
+    def run(self, epochs: int) -> Residual:
+        """Train for at most `epochs`; every member keeps the weights of its best epoch."""
+        setup, nets = self.setup, self.nets
+        optimiser = torch.optim.AdamW(nets.values, lr=setup.rate, weight_decay=setup.decay)
+        best, kept, stale = self._watched(), nets.snapshot(), 0
+        for epoch in range(epochs):
+            self._epoch(optimiser, setup.prune if epoch < setup.pruned else 0.0)
+            now = self._watched()
+            better = now < best - _PROGRESS
+            best = torch.where(better, now, best)
+            kept = [torch.where(better[:, None, None], v, k) for v, k in zip(nets.snapshot(), kept, strict=True)]
+            stale = 0 if bool(better.any()) else stale + 1
+            if stale >= setup.patience:
+                break
+        nets.values = kept
+        self._settle()
+        return Residual(nets, converged=stale >= setup.patience)
+
+    @torch.no_grad()
+    def _settle(self) -> None:
+        """Fix the constant that Donsker–Varadhan leaves free, so that members can be averaged and judged."""
+        if self.objective.logarithm:
+            inputs, known = self.watch[1]
+            excess = torch.logsumexp(known + self.nets(inputs), dim=1) - np.log(known.shape[-1])
+            self.nets.values[-1] = self.nets.values[-1] - excess[:, None, None]
+
+    def _watched(self) -> Tensor:
+        """The loss of each member on its stopping rows, (m,)."""
+        with torch.no_grad():
+            return -_bound(self.nets, self.objective, *self.watch)
+
+    def _epoch(self, optimiser: torch.optim.Optimizer, prune: float) -> None:
+        """Walk through the training rows once."""
+        rows = _shuffled(self.train, 1, self.generator)[1]
+        for start in range(0, rows.shape[1], self.setup.batch):
+            batch = rows[:, start : start + self.setup.batch]
+            product = self.pairs(*_shuffled(batch, self.setup.shuffles, self.generator))
+            optimiser.zero_grad()
+            (-_bound(self.nets, self.objective, self.pairs(batch, batch), product)).sum().backward()
+            optimiser.step()
+            self.nets.prune(self.setup.rate * prune)
+
+
+def _held_out(
+    nets: Nets, base: Separable, s: Floats, x: Floats, judge: list[Order], count: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Gains over g = 0, row by row, of the base and of base plus networks, each member on its untouched fold."""
+    alone, total = [], []
+    for k, held in enumerate(judge):
+        a, b = s[held], x[held]
+        order = np.vstack([np.arange(len(held))[None], orders(len(held), count, rng)])
+        known = base.parts(a, b).permuted(order)
+        both = known + np.stack([nets.on_rows(a, b[o])[k].double().numpy() for o in order])
+        alone.append(gains(known[0], known[1:].T))
+        total.append(gains(both[0], both[1:].T))
+    return np.concatenate(alone), np.concatenate(total)
+
+
+def fit_residual(
+    bases: list[Separable], s: Floats, x: Floats, setup: Training, seed: int
+) -> tuple[Separable, Residual | None, Gain]:
+    """Networks on the base that leaves them most to gain in all, if they gain clearly; else the last base alone.
+
+    The gain is judged on folds that neither training nor early stopping has seen; kept networks are refitted with the
+    judging folds in training.
+
+    Args:
+        bases: frozen critics, from the poorest to the richest.
+        s: (n, d_s) rows with standard normal columns, at least two for each member.
+        x: (n, d_x) rows with standard normal columns.
+        setup: how to train, and when to keep.
+        seed: of folds, weights and batches.
+
+    Returns:
+        The base, the networks on it or None, and their held-out gain over the last base.
+    """
+    n, count = len(s), setup.members
+    parts = folds(n, count, np.random.default_rng(seed))
+    stop = [parts[(k + 1) % count] for k in range(count)]
+    train = [others(n, parts[k], stop[k]) for k in range(count)]
+    totals = []
+    for base in bases:
+        found = Trainer(Pairs(base, s, x), train, stop, setup, seed).run(setup.epochs // 2)
+        totals.append(_held_out(found.nets, base, s, x, parts, setup.judged, np.random.default_rng(seed)))
+    alone = totals[-1][0]
+    best = int(np.argmax([total.mean() for _, total in totals]))
+    gain = Gain.of(totals[best][1] - alone)
+    if not gain.exceeds(setup.errors):
+        return bases[-1], None, gain
+    train = [others(n, rows) for rows in stop]
+    return bases[best], Trainer(Pairs(bases[best], s, x), train, stop, setup, seed + 1).run(setup.epochs), gain
