@@ -22,19 +22,19 @@ import torch
 from PIL import Image
 
 from lowtide import TIDE
-from lowtide.cli.picture_plan import write_release
+from lowtide.cli.image_plan import write_release
 from lowtide.density.artefact import Density
 from lowtide.density.critics.causal import CausalNet
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_plan
-from lowtide.images.critic import Images
+from lowtide.images.critic import ImageCritic
 from lowtide.images.encoder import Grid, ImageEncoder
 from lowtide.images.files import decode, encode, spread
-from lowtide.images.hider import PictureHider
-from lowtide.images.mechanism import PictureMechanism
-from lowtide.images.opening import open_pictures
+from lowtide.images.hider import ImageHider
+from lowtide.images.mechanism import ImageMechanism
+from lowtide.images.opening import open_images
 from lowtide.images.plan_file import FolderPlan
-from lowtide.images.policies import PicturePlan
+from lowtide.images.policies import FixedPatches
 from lowtide.labels import Classes
 from lowtide.report.console import parse_arguments, print_table, shortest, write_json
 
@@ -42,7 +42,7 @@ from lowtide.report.console import parse_arguments, print_table, shortest, write
 def density_of(grid: Grid, nets: int, seed: int) -> Density:
     """A density with causal networks as they are before training: their speed does not depend on their weights."""
     torch.manual_seed(seed)
-    critic = Images(grid, 2, [CausalNet(grid, 2) for _ in range(nets)], [])
+    critic = ImageCritic(grid, 2, [CausalNet(grid, 2) for _ in range(nets)], [])
     return Density(Classes((0, 1), np.array([0.5, 0.5])), grid.features, critic, 3.0, ImageEncoder(grid))
 
 
@@ -68,7 +68,7 @@ def one_pass(grid: Grid, images: int, seed: int) -> dict[str, float | str]:
 
 def fit_time(folder: Path, patch: int, *, quick: bool, seed: int) -> dict[str, Any]:
     """Seconds of a fit on the training faces, and what it finds in the test faces."""
-    found = open_pictures(folder)
+    found = open_images(folder)
     x, s, train = found.read(np.arange(len(found))), found.column("smile"), np.asarray(found.split) == "train"
     tide = TIDE(features=patch, max_steps=10 if quick else None, random_state=seed)
     start = time.perf_counter()
@@ -104,7 +104,7 @@ def release_speed(images: int, side: int, seed: int) -> dict[str, float]:
             pixels = decode(source / name, channels=3)
             (plain / name).write_bytes(encode(pixels, ".jpg", quality=95))
 
-        folder, plan = open_pictures(source, progress=False), plan_of(grid)
+        folder, plan = open_images(source, progress=False), plan_of(grid)
         loop = shortest(lambda: spread(again, folder.names))
         runs = iter(range(100))
         release = shortest(lambda: write_release(folder, plan, Path(place) / f"release {next(runs)}", progress=False))
@@ -127,8 +127,8 @@ def plan_of(grid: Grid) -> FolderPlan:
         changed=float(hidden.mean()),
     )
     none, order = np.zeros(len(grid), dtype=bool), np.argsort(~hidden, kind="stable")
-    policy = PicturePlan(grid, hidden, order, none, none, (), np.zeros(len(grid)))
-    return FolderPlan(PictureHider(policy, PictureMechanism(grid, "redact", None), card), "secret")
+    policy = FixedPatches(grid, hidden, order, none, none, (), np.zeros(len(grid)))
+    return FolderPlan(ImageHider(policy, ImageMechanism(grid, "redact", None), card), "secret")
 
 
 def main() -> None:

@@ -24,10 +24,10 @@ from lowtide.table_files.reading import schema_of
 from lowtide.table_files.schema import type_word
 from lowtide.table_files.writing import Writer
 from lowtide.tables.encoder import read_table
-from lowtide.tables.hider import Hider
-from lowtide.tables.mechanism import Mechanism
+from lowtide.tables.hider import TableHider
+from lowtide.tables.mechanism import TableMechanism
 from lowtide.tables.plan_file import TablePlan
-from lowtide.tables.policies import Plan
+from lowtide.tables.policies import FixedColumns
 
 Task = Literal["release", "plain", "schema"]
 
@@ -83,15 +83,15 @@ def make_plan(path: Path, seed: int) -> None:
     x, s = sample.drop_columns(_SECRET), sample[_SECRET].to_numpy(zero_copy_only=False)
     rows, encoder = read_table(x)
     features = encoder.features()
-    mechanism = Mechanism.build(encoder, features, rows, kind="redact")
+    mechanism = TableMechanism.build(encoder, features, rows, kind="redact")
     hidden = np.isin(features.names, _HIDDEN)
     keep = [name for name in features.names if name not in _HIDDEN]
     # Everything is either kept or hidden, so that nothing has to be searched.
     tide = TIDE(max_steps=80, folds=2, progress=False, random_state=seed)
     card = Obfuscator(tide, keep=keep, hide=list(_HIDDEN), budget=1.0, progress=False).fit(x, s).card_
-    plan = Plan(features, hidden, (), np.full(len(features), np.nan))
+    plan = FixedColumns(features, hidden, (), np.full(len(features), np.nan))
     columns = {field.name: type_word(field.type) for field in sample.schema}
-    TablePlan(Hider(plan, mechanism, card), _SECRET, (), columns).save(path)
+    TablePlan(TableHider(plan, mechanism, card), _SECRET, (), columns).save(path)
 
 
 def copy(source: Path, target: Path) -> None:

@@ -15,16 +15,16 @@ from typing import Any, Literal
 
 import numpy as np
 
+from image_frontiers import Codes, Faces, Judge, hide, load
 from lowtide import TIDE
 from lowtide.density.artefact import Density
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Grid, Stack
 from lowtide.images.obfuscator import ImageObfuscator
-from lowtide.images.policies import PicturePlan
+from lowtide.images.policies import FixedPatches
 from lowtide.labels import read_classes
 from peers.adversarial import AdversarialFilter
 from peers.image_hiders import LowerNoise, LowerRedacted
-from picture_frontiers import Codes, Faces, Judge, hide, load
 
 SECRET, UTILITY = "Smiling", "Male"
 PATCH = 2
@@ -134,9 +134,9 @@ def make(setup: Setup, way: str) -> list[Made]:
 def by_hand(setup: Setup) -> Iterator[Made]:
     """The faces as they are, and without their lower half."""
     every = faces(setup)
-    yield _keep(setup, "clean", "ε = ∞", 1.0, every.pictures.read(np.arange(len(every.s))))
+    yield _keep(setup, "clean", "ε = ∞", 1.0, every.images.read(np.arange(len(every.s))))
     for rival, strength in ((LowerNoise(seed=setup.seed), 1.0), (LowerRedacted(), 0.5)):
-        released = rival.fit(every.part(True), strength=strength).apply(every.pictures)
+        released = rival.fit(every.part(True), strength=strength).apply(every.images)
         setting = "λ = 1" if isinstance(rival, LowerNoise) else "lower half"
         yield _keep(setup, rival.name, setting, released.untouched, released.stack().pixels)
 
@@ -160,7 +160,7 @@ def by_plan(setup: Setup) -> Iterator[Made]:
             random_state=setup.seed,
         )
         plan = hider.fit(every.part(True), every.s[every.train]).policy_
-        if not isinstance(plan, PicturePlan):
+        if not isinstance(plan, FixedPatches):
             raise LowtideError("a plan was expected")
         took = monotonic() - start
         for share in shares[2::2] if setup.quick else shares:
@@ -179,9 +179,9 @@ def by_rule(setup: Setup) -> Iterator[Made]:
         raise LowtideError("a finite secret was expected")
     took, peaks = monotonic() - start, []
     for index in np.array_split(np.arange(len(every.s)), -(-len(every.s) // 128)):
-        steps = np.asarray(density.conditionals(every.pictures.read(index)))
+        steps = np.asarray(density.conditionals(every.images.read(index)))
         peaks.append(np.abs(steps).max(axis=-1))  # asked once for all ε
-    grid, peak = Grid(*every.pictures.shape, PATCH), np.concatenate(peaks)
+    grid, peak = Grid(*every.images.shape, PATCH), np.concatenate(peaks)
     for epsilon in THRESHOLDS[-1:] if setup.quick else THRESHOLDS:
         flags = peak > epsilon
         kept = float(1 - (flags @ grid.sizes).mean() / grid.sizes.sum())
@@ -198,7 +198,7 @@ def by_rival(setup: Setup) -> Iterator[Made]:
     filters = rival.fit(every.part(True), every.s[every.train], useful[every.train])
     took = monotonic() - start
     for one in filters:
-        pixels = one.apply(every.pictures).stack().pixels
+        pixels = one.apply(every.images).stack().pixels
         test = pixels[~every.train]
         read, used = one.read_secret(test).argmax(axis=1), one.read_utility(test).argmax(axis=1)
         own = {

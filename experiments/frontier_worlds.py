@@ -22,7 +22,7 @@ from lowtide.errors import Floats
 from lowtide.interface import World
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.report.figures import Series, plot_frontiers
-from lowtide.tables.policies import Plan
+from lowtide.tables.policies import FixedColumns
 from peers.erasers import CorrelationRemover, Leace
 from peers.hiders import MutualInformation, RandomFeatures, Rival, UniformNoise
 
@@ -99,7 +99,7 @@ def ours(rows: Rows, quick: bool) -> Iterator[Way]:
     steps, ids = 200 if quick else 600, np.arange(len(rows.fresh))
     tide = partial(TIDE, max_steps=steps, progress=False, random_state=rows.seed)
     plan = Obfuscator(tide(), "plan", budget=0.005, progress=False).fit(rows.x, rows.s)
-    if not isinstance(plan.policy_, Plan):
+    if not isinstance(plan.policy_, FixedColumns):
         raise TypeError("a plan was asked for")
     for hidden in (*(point.hidden for point in plan.policy_.curve), plan.policy_.hidden):
         yield "plan", f"{hidden.sum()} hidden", np.where(hidden, 0.0, rows.fresh), float((~hidden).mean())

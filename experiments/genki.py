@@ -15,17 +15,17 @@ from time import monotonic
 
 import numpy as np
 
+from image_frontiers import Faces, Judge, Judged, hide, kept_by, load
 from lowtide import TIDE
 from lowtide.density.artefact import Density
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Grid
 from lowtide.images.heatmaps import heat
-from lowtide.images.policies import PicturePaper
+from lowtide.images.policies import PaperPatches
 from lowtide.images.released import all_flags
 from lowtide.images.sheets import contact_sheet
 from lowtide.report.console import parse_arguments, print_table, write_json
 from peers.image_hiders import LowerNoise
-from picture_frontiers import Faces, Judge, Judged, hide, kept_by, load
 
 PATCHES = (32, 16, 8, 4, 2)
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8)
@@ -50,8 +50,8 @@ def main() -> None:
     faces = load(options.data, "smile", most=400 if options.quick else None)
     fixed = ("small network",) if options.quick else (THEIRS, "small network")
     judge = Judge(faces, fixed=fixed, networks=not options.quick, seed=options.seed)
-    clean = judge.judge("clean", "nothing hidden", faces.pictures, 1.0)
-    lower = LowerNoise(seed=options.seed).fit(faces.part(True), strength=1.0).apply(faces.pictures)
+    clean = judge.judge("clean", "nothing hidden", faces.images, 1.0)
+    lower = LowerNoise(seed=options.seed).fit(faces.part(True), strength=1.0).apply(faces.images)
     half = judge.judge("lower half", "λ = 1", lower.stack(), lower.untouched)
     table: list[Judged] = []
     bits: dict[int, float] = {}
@@ -83,10 +83,10 @@ def fit(faces: Faces, patch: int, quick: bool, seed: int) -> tuple[Density, floa
 
 def by_rule(faces: Faces, judge: Judge, density: Density, patch: int, seed: int) -> list[Judged]:
     """The releases by the paper's rule with noise of λ = 1, one for every ε."""
-    grid = Grid(*faces.pictures.shape, patch)
+    grid = Grid(*faces.images.shape, patch)
     none, found, before = np.zeros(len(grid), dtype=bool), list[Judged](), np.zeros(0, dtype=bool)
     for epsilon in THRESHOLDS:
-        flags = all_flags(faces.pictures, PicturePaper(density, epsilon, none, none))
+        flags = all_flags(faces.images, PaperPatches(density, epsilon, none, none))
         setting = f"{patch} {epsilon}"
         if np.array_equal(before, flags):  # the same release, then
             found.append(replace(found[-1], setting=setting))
@@ -122,14 +122,14 @@ def show(table: Sequence[Judged], clean: Judged, half: Judged, guess: float, bit
 def draw_faces(faces: Faces, densities: dict[int, Density], path: Path, seed: int) -> None:
     """The rows of the paper's figure: test faces, what patches of each size tell, and the release at ε = 0.5."""
     some = np.flatnonzero(~faces.train)[:: max(1, int((~faces.train).sum()) // SHOWN)][:SHOWN]
-    pixels = faces.pictures.read(some)
+    pixels = faces.images.read(some)
     rows = [("original", list(pixels))]
     for patch, density in densities.items():
-        grid = Grid(*faces.pictures.shape, patch)
+        grid = Grid(*faces.images.shape, patch)
         told = np.abs(np.asarray(density.conditionals(pixels))).max(axis=-1)
         rows.append((f"{patch} px", [heat(face, row, grid, most=1.0) for face, row in zip(pixels, told, strict=True)]))
     none = np.zeros(len(grid), dtype=bool)
-    flags = all_flags(faces.pictures, PicturePaper(density, THRESHOLDS[0], none, none))
+    flags = all_flags(faces.images, PaperPatches(density, THRESHOLDS[0], none, none))
     rows.append((f"{patch} px, ε = {THRESHOLDS[0]}", list(hide(faces, grid, flags, seed).read(some))))
     contact_sheet(rows, path, title="GENKI-4K: what patches tell about the smile", most=1.0, unit="nats")
     print(f"faces, not for publication: {path}")

@@ -12,15 +12,15 @@ from typing import Any, Literal
 import numpy as np
 
 from genki import by_rule, fit
+from image_frontiers import Faces, Judge, Judged, hide, kept_by, load
 from lowtide.errors import LowtideError
 from lowtide.images.obfuscator import ImageObfuscator
-from lowtide.images.policies import PicturePlan
+from lowtide.images.policies import FixedPatches
 from lowtide.images.released import all_flags
-from lowtide.images.sequential import PictureSequential
+from lowtide.images.sequential import SequentialPatches
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.report.figures import Series, plot_frontiers
 from peers.image_hiders import Blur, LowerNoise, LowerRedacted, Pixelation, WholeNoise
-from picture_frontiers import Faces, Judge, Judged, hide, kept_by, load
 
 KEPT = (0.9, 0.8, 0.75, 0.7, 0.65, 0.6, 0.5, 0.4)
 PATCH = 4
@@ -32,7 +32,7 @@ def main() -> None:
     options = parse_arguments(__doc__ or "")
     faces = load(options.data, "smile", most=400 if options.quick else None)
     judge = Judge(faces, networks=not options.quick, seed=options.seed)
-    found = [judge.judge("clean", "nothing hidden", faces.pictures, 1.0)]
+    found = [judge.judge("clean", "nothing hidden", faces.images, 1.0)]
     found += by_hand(faces, judge, options.quick, options.seed)
     found += ours(faces, judge, options.quick, options.seed)
     if not options.quick:
@@ -60,7 +60,7 @@ def ours(faces: Faces, judge: Judge, quick: bool, seed: int) -> Iterator[Judged]
             "plan", mechanism, patch=PATCH, kept=0.7, lam=lam, attackers=("edges",), progress=False, random_state=seed
         ).fit(faces.part(True), faces.s[faces.train])
         plan = fitted.policy_
-        if not isinstance(plan, PicturePlan):
+        if not isinstance(plan, FixedPatches):
             raise LowtideError("a plan was expected")
         print(f"plan by {mechanism}: {monotonic() - start:.0f} s", file=sys.stderr, flush=True)
         for kept in KEPT[3::3] if quick or lam is not None else KEPT:
@@ -83,12 +83,12 @@ def step_by_step(faces: Faces, judge: Judge, seed: int) -> Iterator[Judged]:
         random_state=seed,
     ).fit(faces.part(True), faces.s[faces.train])
     policy = fitted.policy_
-    if not isinstance(policy, PictureSequential):
+    if not isinstance(policy, SequentialPatches):
         raise LowtideError("a sequential policy was expected")
     print(f"disclosed: {monotonic() - start:.0f} s", file=sys.stderr, flush=True)
     grid = policy.mechanism.grid
     for epsilon in EPSILONS:
-        flags = all_flags(faces.pictures, replace(policy, epsilon=epsilon))
+        flags = all_flags(faces.images, replace(policy, epsilon=epsilon))
         yield judge.judge(
             "disclosed", f"{DISCLOSED} px, ε = {epsilon}", hide(faces, grid, flags, seed, None), kept_by(grid, flags)
         )
@@ -105,7 +105,7 @@ def by_hand(faces: Faces, judge: Judge, quick: bool, seed: int) -> Iterator[Judg
     ]
     for rival, strengths in ways:
         for strength in strengths:
-            released = rival.fit(faces.part(True), strength=strength).apply(faces.pictures)
+            released = rival.fit(faces.part(True), strength=strength).apply(faces.images)
             yield judge.judge(rival.name, f"strength {strength:g}", released.stack(), released.untouched)
 
 

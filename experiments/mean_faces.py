@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from lowtide.errors import LowtideError
-from lowtide.images.opening import open_pictures
+from lowtide.images.opening import open_images
 from lowtide.report.console import parse_arguments, print_table, write_json
 
 SIZES = (20, 50, 100, 200, 500, 1000)
@@ -25,7 +25,7 @@ def main() -> None:
     options = parse_arguments(__doc__ or "")
     if options.data is None:
         raise LowtideError("the faces are not there; name their folder with --data")
-    faces = open_pictures(options.data)
+    faces = open_images(options.data)
     rng = np.random.default_rng(np.random.SeedSequence([options.seed, _ROOM]))
     order = rng.permutation(len(faces))
     most = 1200 if options.quick else 4000

@@ -29,9 +29,9 @@ from lowtide.report.console import print_table, write_json
 from lowtide.report.figures import Series, plot_frontiers
 from lowtide.table_files.reading import read
 from lowtide.tables.encoder import read_table
-from lowtide.tables.mechanism import Mechanism
+from lowtide.tables.mechanism import TableMechanism
 from lowtide.tables.planning import Point
-from lowtide.tables.policies import Plan
+from lowtide.tables.policies import FixedColumns
 from lowtide.threads import one_thread
 from peers.erasers import CorrelationRemover, Leace
 from peers.hiders import MutualInformation, RandomFeatures, Rival, UniformNoise
@@ -127,7 +127,7 @@ def ours(job: Task, rows: NDArray[np.float32], features: Features, budgets: Sequ
         hider = Obfuscator(tide, "plan", "mixed", budget=budget, random_state=job.seed)
         useful = None if job.utility is None else job.utility[place]
         hider.fit(job.x.take(place), job.secret[place], utility=useful)
-        if not isinstance(hider.policy_, Plan):
+        if not isinstance(hider.policy_, FixedColumns):
             raise TypeError("a plan was asked for")
         last = Point(hider.policy_.hidden, 0.0, hider.policy_.curve[0].reading, None, *_noise(hider))
         for point in (*hider.policy_.curve, last):
@@ -147,9 +147,9 @@ def _noise(hider: Obfuscator) -> tuple[tuple[int, ...], float | None]:
 def judge_point(job: Task, point: Point, rows: NDArray[np.float32], features: Features, mark: str) -> Release:
     """Release the table as a point of the curve says, and judge it."""
     encoder = read_table(job.x)[1]
-    mechanism = Mechanism.build(encoder, features, rows[job.train], kind="redact")
+    mechanism = TableMechanism.build(encoder, features, rows[job.train], kind="redact")
     if point.noised:
-        noisy = Mechanism.build(encoder, features, rows[job.train], kind="gaussian", lam=point.lam)
+        noisy = TableMechanism.build(encoder, features, rows[job.train], kind="gaussian", lam=point.lam)
         mechanism = noisy.only(np.isin(np.arange(len(features)), point.noised))
     key = np.random.SeedSequence([job.seed, 0x7AB1E]).generate_state(KEY_BYTES // 4).tobytes()
     released = mechanism.hide(rows, point.hidden, noise=KeyedNoise(key), ids=np.arange(len(rows)))

@@ -19,7 +19,7 @@ from lowtide.errors import LowtideError
 from lowtide.interface import NATS_PER_BIT
 from lowtide.texts.encoder import TextEncoder
 from lowtide.texts.obfuscator import TextObfuscator
-from lowtide.texts.policies import TermPlan
+from lowtide.texts.policies import FixedTerms
 from lowtide.texts.rewriting import How, Rewriter, text_ids
 from lowtide.texts.substitutes import learn_similar
 from lowtide.texts.terms import TermOptions
@@ -85,7 +85,7 @@ def releases(parts: Any, *, quick: bool, seed: int) -> list[Released]:
     hider.fit(corpus.learnt, corpus.party[~corpus.test], groups=corpus.authors[~corpus.test])
     print(f"plan: {monotonic() - start:.0f} s", file=sys.stderr, flush=True)
     plan = hider.policy_
-    if not isinstance(plan, TermPlan):
+    if not isinstance(plan, FixedTerms):
         raise LowtideError("a plan was expected")
     encoder = TextEncoder(plan.vocabulary, learn_similar(corpus.learnt, plan.vocabulary))
     shares = KEPT[1:3] if quick else KEPT
@@ -117,7 +117,7 @@ def _some(parts: Any, quick: bool, seed: int) -> Corpus:
     return Corpus(texts, np.array(party), np.array(authors), np.array(test), seed)
 
 
-def _orders(corpus: Corpus, plan: TermPlan) -> Iterator[tuple[str, NDArray[np.intp]]]:
+def _orders(corpus: Corpus, plan: FixedTerms) -> Iterator[tuple[str, NDArray[np.intp]]]:
     """Our order of hiding terms, and three others, from the same texts."""
     yield "plan, drop", plan.order
     counts = plan.vocabulary.counts(corpus.learnt)
@@ -133,7 +133,7 @@ def _orders(corpus: Corpus, plan: TermPlan) -> Iterator[tuple[str, NDArray[np.in
     yield "random words", np.random.default_rng(np.random.SeedSequence([corpus.seed, 1])).permutation(len(plan.order))
 
 
-def _judge(corpus: Corpus, encoder: TextEncoder, method: str, plan: TermPlan, how: How = "drop") -> Released:
+def _judge(corpus: Corpus, encoder: TextEncoder, method: str, plan: FixedTerms, how: How = "drop") -> Released:
     """Rewrite all tweets, retrain attackers on those to learn from, and test them on the others."""
     start = monotonic()
     rewriter = Rewriter(encoder, how, plan.hidden, plan.tokens)

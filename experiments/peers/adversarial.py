@@ -22,10 +22,10 @@ from torch import nn
 
 from lowtide.errors import Floats, LowtideError, count, within
 from lowtide.images.convnets import to_input
-from lowtide.images.encoder import Pictures, Pixels, as_pictures
+from lowtide.images.encoder import Images, Pixels, as_images
 from lowtide.threads import one_thread
 from peers.filter_training import Training
-from peers.image_hiders import RivalledPictures
+from peers.image_hiders import RivalledImages
 from peers.unet import UNet
 
 _ROOM = 0xAD7E45
@@ -57,13 +57,13 @@ class FittedFilter:
     adversary: nn.Module = field(repr=False)
     utility: nn.Module = field(repr=False)
 
-    def apply(self, images: Any) -> RivalledPictures:
+    def apply(self, images: Any) -> RivalledImages:
         """Release images. The noise depends on the seed and the image: the same image is released the same way twice.
 
         Args:
-            images: `Pictures`, or (n, height, width) or (n, height, width, channels) bytes.
+            images: `Images`, or (n, height, width) or (n, height, width, channels) bytes.
         """
-        return RivalledPictures(self._fitting(images), self._change, 0.0)
+        return RivalledImages(self._fitting(images), self._change, 0.0)
 
     def read_secret(self, released: Any) -> Floats:
         """Its own adversary's `p(s|y)` of released images, (n, |S|)."""
@@ -73,11 +73,11 @@ class FittedFilter:
         """`p(u|y)` of released images, (n, |U|), by the classifier of raw images."""
         return _answer(self.utility, self._fitting(released))
 
-    def _fitting(self, images: Any) -> Pictures:
-        pictures = as_pictures(images)
-        if pictures.shape != self.shape:
-            raise LowtideError(f"the images are of shape {pictures.shape}, but the filter was fitted on {self.shape}")
-        return pictures
+    def _fitting(self, images: Any) -> Images:
+        opened = as_images(images)
+        if opened.shape != self.shape:
+            raise LowtideError(f"the images are of shape {images.shape}, but the filter was fitted on {self.shape}")
+        return opened
 
     @torch.no_grad()
     def _change(self, pixels: Pixels) -> Pixels:
@@ -146,38 +146,38 @@ class AdversarialFilter:
         """Learn from images, read batch by batch.
 
         Args:
-            images: n images: `Pictures`, or (n, height, width) or (n, height, width, channels) bytes.
+            images: n images: `Images`, or (n, height, width) or (n, height, width, channels) bytes.
             s: (n,) the secret, finitely many values.
             u: (n,) the utility, finitely many values.
 
         Returns:
             A filter for each limit, in their order.
         """
-        pictures = as_pictures(images)
+        opened = as_images(images)
         for name, labels in (("s", s), ("u", u)):
-            if np.asarray(labels).shape != (len(pictures),):
-                raise LowtideError(f"there are {len(pictures)} images and {name} has shape {np.asarray(labels).shape}")
+            if np.asarray(labels).shape != (len(opened),):
+                raise LowtideError(f"there are {len(images)} images and {name} has shape {np.asarray(labels).shape}")
         least = _LEAST_SIDE << (len(self.widths) - 1)
-        if min(pictures.shape[:2]) < least:
+        if min(opened.shape[:2]) < least:
             raise LowtideError(
-                f"the images are of shape {pictures.shape}, but {len(self.widths)} levels need {least} pixels on each "
+                f"the images are of shape {images.shape}, but {len(self.widths)} levels need {least} pixels on each "
                 "side; give fewer widths"
             )
         root = np.random.SeedSequence([self.seed, _ROOM])
         with one_thread(), torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(root.generate_state(1)[0]))
-            training = Training(self, pictures, s, u, root)
+            training = Training(self, opened, s, u, root)
             found = training.run()
         return tuple(
-            FittedFilter(one.limit, one.told, one.lost, pictures.shape, self.seed, *one.nets, training.utility)
+            FittedFilter(one.limit, one.told, one.lost, opened.shape, self.seed, *one.nets, training.utility)
             for one in found
         )
 
 
 @torch.no_grad()
-def _answer(net: nn.Module, pictures: Pictures) -> Floats:
+def _answer(net: nn.Module, images: Images) -> Floats:
     """Probabilities of a network, (n, classes)."""
-    parts = (np.arange(at, min(at + _CHUNK, len(pictures))) for at in range(0, len(pictures), _CHUNK))
+    parts = (np.arange(at, min(at + _CHUNK, len(images))) for at in range(0, len(images), _CHUNK))
     with one_thread():
-        told = [net(to_input(pictures.read(part))).double().softmax(dim=1) for part in parts]
+        told = [net(to_input(images.read(part))).double().softmax(dim=1) for part in parts]
     return np.asarray(torch.cat(told).numpy())

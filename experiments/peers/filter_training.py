@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy, mse_loss
 
 from lowtide.errors import Floats
 from lowtide.images.convnets import augment, fast, small_cnn, to_input
-from lowtide.images.encoder import Ints, Pictures
+from lowtide.images.encoder import Images, Ints
 from lowtide.labels import Labels, read_classes
 from lowtide.progress import progress_bar
 from peers.unet import UNet
@@ -47,19 +47,19 @@ class Training:
 
     Args:
         options: of the filter.
-        pictures: n images.
+        images: n images.
         s: (n,) the secret.
         u: (n,) the utility.
         root: of the order of images, the noise and the augmentation; networks begin from PyTorch's own generator.
     """
 
     def __init__(
-        self, options: AdversarialFilter, pictures: Pictures, s: ArrayLike, u: ArrayLike, root: np.random.SeedSequence
+        self, options: AdversarialFilter, images: Images, s: ArrayLike, u: ArrayLike, root: np.random.SeedSequence
     ) -> None:
-        self.options, self.pictures = options, pictures
+        self.options, self.images = options, images
         (secret, self.s), (useful, self.u) = read_classes(s), read_classes(u)
         self.log_prior = torch.from_numpy(np.log(secret.prior)).float()
-        channels = pictures.shape[2]
+        channels = images.shape[2]
         self.filter = UNet(channels, options.widths)
         # Without dropout, which would only make the adversary look less certain than it is.
         self.adversary = small_cnn(channels, len(secret.labels), dropout=0.0)
@@ -71,7 +71,7 @@ class Training:
     @property
     def steps(self) -> int:
         """Of one pass."""
-        return max(1, len(self.pictures) // self.options.batch)
+        return max(1, len(self.images) // self.options.batch)
 
     def run(self) -> list[Stage]:
         """Learn for one limit after the other."""
@@ -152,12 +152,12 @@ class Training:
     def _images(self) -> tuple[Tensor, Ints]:
         """Augmented images of the next batch, and which they are."""
         index = next(self.order)
-        return augment(to_input(self.pictures.read(index)), self.generator, flip=self.options.flip), index
+        return augment(to_input(self.images.read(index)), self.generator, flip=self.options.flip), index
 
     def _endless(self) -> Iterator[Labels]:
-        size = min(self.options.batch, len(self.pictures))
+        size = min(self.options.batch, len(self.images))
         while True:
-            order = self.rng.permutation(len(self.pictures))
+            order = self.rng.permutation(len(self.images))
             for start in range(0, len(order) - size + 1, size):
                 yield np.sort(order[start : start + size])
 

@@ -1,6 +1,6 @@
 """What people do to images by hand, under one interface, so that one audit can judge it beside a plan.
 
-The counterpart of `peers.hiders` for images in bytes. What is released is `Pictures` again: images are read and
+The counterpart of `peers.hiders` for images in bytes. What is released is `Images` again: images are read and
 changed batch by batch, and the same image is changed the same way in any batch, order or process.
 
 Three figures say what was done, since none is fair alone. `untouched` is the share of pixels that a rival leaves alone
@@ -24,7 +24,7 @@ from scipy import ndimage
 
 from lowtide.auditing.distortion import overall_rms, relative
 from lowtide.errors import LowtideError, count, within
-from lowtide.images.encoder import Grid, Ints, Pictures, Pixels, Stack, as_pictures, mean_image
+from lowtide.images.encoder import Grid, Images, Ints, Pixels, Stack, as_images, mean_image
 
 Change = Callable[[Pixels], Pixels]
 Shape = tuple[int, int, int]
@@ -34,8 +34,8 @@ _RANGE = 255.0  # of a byte: noise is counted in it, as on data in [0, 1]
 
 
 @dataclass(frozen=True, eq=False)
-class RivalledPictures:
-    """Images as a rival releases them: `Pictures`, changed when they are read.
+class RivalledImages:
+    """Images as a rival releases them: `Images`, changed when they are read.
 
     Attributes:
         clean: the images before.
@@ -43,7 +43,7 @@ class RivalledPictures:
         untouched: share of pixels that are left alone by design.
     """
 
-    clean: Pictures
+    clean: Images
     change: Change
     untouched: float
 
@@ -100,7 +100,7 @@ class RivalledPictures:
 
 
 @dataclass(frozen=True, eq=False)
-class FittedPictureRival:
+class FittedImageRival:
     """A rival that has seen its training images and can be applied to others.
 
     Attributes:
@@ -115,15 +115,15 @@ class FittedPictureRival:
     untouched: float
     change: Change
 
-    def apply(self, images: Any) -> RivalledPictures:
-        """Release images: `Pictures`, or (n, height, width) or (n, height, width, channels) bytes."""
-        pictures = _checked(images)
-        if pictures.shape != self.shape:
-            raise LowtideError(f"the images are of shape {pictures.shape}, but {self.rival} was fitted on {self.shape}")
-        return RivalledPictures(pictures, self.change, self.untouched)
+    def apply(self, images: Any) -> RivalledImages:
+        """Release images: `Images`, or (n, height, width) or (n, height, width, channels) bytes."""
+        opened = _checked(images)
+        if opened.shape != self.shape:
+            raise LowtideError(f"the images are of shape {images.shape}, but {self.rival} was fitted on {self.shape}")
+        return RivalledImages(opened, self.change, self.untouched)
 
 
-class PictureRival(ABC):
+class ImageRival(ABC):
     """A way to hide by hand. What `strength` means is each rival's own; 0 changes nothing.
 
     Attributes:
@@ -132,40 +132,40 @@ class PictureRival(ABC):
 
     name: ClassVar[str]
 
-    def fit(self, images: Any, s: ArrayLike | None = None, *, strength: float) -> FittedPictureRival:
+    def fit(self, images: Any, s: ArrayLike | None = None, *, strength: float) -> FittedImageRival:
         """Learn from training images what to change.
 
         Args:
-            images: `Pictures`, or (n, height, width) or (n, height, width, channels) bytes.
+            images: `Images`, or (n, height, width) or (n, height, width, channels) bytes.
             s: the secret, which who hides by hand does not look at; here so that all rivals are called alike.
             strength: how much to hide; see the class.
         """
-        pictures = _checked(images)
-        change, touched = self._fit(pictures, strength)
-        return FittedPictureRival(self.name, pictures.shape, 1.0 - touched if strength else 1.0, change)
+        opened = _checked(images)
+        change, touched = self._fit(opened, strength)
+        return FittedImageRival(self.name, opened.shape, 1.0 - touched if strength else 1.0, change)
 
-    def release(self, images: Any, s: ArrayLike | None = None, *, strength: float) -> RivalledPictures:
+    def release(self, images: Any, s: ArrayLike | None = None, *, strength: float) -> RivalledImages:
         """Fit on images and release the same ones; arguments as in `fit`."""
         return self.fit(images, s, strength=strength).apply(images)
 
     @abstractmethod
-    def _fit(self, pictures: Pictures, strength: float) -> tuple[Change, float]:
+    def _fit(self, images: Images, strength: float) -> tuple[Change, float]:
         """Return what is to be done to checked images, and the share of pixels it is done to."""
 
 
 @dataclass(frozen=True)
-class LowerRedacted(PictureRival):
+class LowerRedacted(ImageRival):
     """Redact the lowest `strength` of the height, 0.5 being the lower half: it shows the mean training colour."""
 
     name: ClassVar[str] = "lower part redacted"
 
-    def _fit(self, pictures: Pictures, strength: float) -> tuple[Change, float]:
+    def _fit(self, images: Images, strength: float) -> tuple[Change, float]:
         share = float(within("strength", strength, 0.0, 1.0, hint="it is the share of the height, 0.5 for the half"))
-        return _redaction(pictures, _lower(pictures.shape, share))
+        return _redaction(images, _lower(images.shape, share))
 
 
 @dataclass(frozen=True)
-class LowerNoise(PictureRival):
+class LowerNoise(ImageRival):
     """Gaussian noise on the lower half, of scale `strength` times the range of a byte: the paper's λ.
 
     It is rounded and clipped to bytes, which tells nothing more. It depends on the seed and on the image: the same
@@ -176,8 +176,8 @@ class LowerNoise(PictureRival):
     part: ClassVar[float] = 0.5
     seed: int = 0
 
-    def _fit(self, pictures: Pictures, strength: float) -> tuple[Change, float]:
-        return _noise(_lower(pictures.shape, self.part), strength, self.seed)
+    def _fit(self, images: Images, strength: float) -> tuple[Change, float]:
+        return _noise(_lower(images.shape, self.part), strength, self.seed)
 
 
 @dataclass(frozen=True)
@@ -189,12 +189,12 @@ class WholeNoise(LowerNoise):
 
 
 @dataclass(frozen=True)
-class Blur(PictureRival):
+class Blur(ImageRival):
     """Blur by a Gaussian whose standard deviation is `strength` pixels; the image goes on mirrored beyond its edges."""
 
     name: ClassVar[str] = "blur"
 
-    def _fit(self, pictures: Pictures, strength: float) -> tuple[Change, float]:
+    def _fit(self, images: Images, strength: float) -> tuple[Change, float]:
         radius = float(within("strength", strength, 0.0, np.inf, high_open=True))
 
         def blur(pixels: Pixels) -> Pixels:
@@ -207,13 +207,13 @@ class Blur(PictureRival):
 
 
 @dataclass(frozen=True)
-class Pixelation(PictureRival):
+class Pixelation(ImageRival):
     """Give every block of `strength` × `strength` pixels its mean; 1 changes nothing, as 0 does."""
 
     name: ClassVar[str] = "pixelation"
 
-    def _fit(self, pictures: Pictures, strength: float) -> tuple[Change, float]:
-        height, width, channels = pictures.shape
+    def _fit(self, images: Images, strength: float) -> tuple[Change, float]:
+        height, width, channels = images.shape
         grid = Grid(height, width, channels, max(1, _whole(strength, max(height, width), "the side of a block")))
         down, across = (np.arange(steps) * grid.patch for steps in (grid.down, grid.across))
         sizes = grid.sizes.reshape(grid.down, grid.across)
@@ -227,7 +227,7 @@ class Pixelation(PictureRival):
 
 
 @dataclass(frozen=True)
-class RandomPatches(PictureRival):
+class RandomPatches(ImageRival):
     """Redact `strength` patches drawn at random, the same in all images: they show the mean training colour.
 
     Attributes:
@@ -239,18 +239,18 @@ class RandomPatches(PictureRival):
     patch: int = 8
     seed: int = 0
 
-    def _fit(self, pictures: Pictures, strength: float) -> tuple[Change, float]:
-        grid = Grid(*pictures.shape, self.patch)
+    def _fit(self, images: Images, strength: float) -> tuple[Change, float]:
+        grid = Grid(*images.shape, self.patch)
         hidden = _whole(strength, len(grid), "a number of patches")
         order = np.random.default_rng(_seeds(self.seed)).permutation(len(grid))
-        return _redaction(pictures, grid.spread(np.isin(np.arange(len(grid)), order[:hidden])))
+        return _redaction(images, grid.spread(np.isin(np.arange(len(grid)), order[:hidden])))
 
 
-def _checked(images: Any) -> Pictures:
-    pictures = as_pictures(images)
-    if not len(pictures):
+def _checked(images: Any) -> Images:
+    opened = as_images(images)
+    if not len(opened):
         raise LowtideError("no images were given; give at least one")
-    return pictures
+    return opened
 
 
 def _parts(n: int) -> Iterator[Ints]:
@@ -278,12 +278,12 @@ def _lower(shape: Shape, share: float) -> NDArray[np.bool_]:
     return np.repeat(np.arange(height)[:, None] >= height - round(share * height), width, axis=1)
 
 
-def _redaction(pictures: Pictures, hidden: NDArray[np.bool_]) -> tuple[Change, float]:
+def _redaction(images: Images, hidden: NDArray[np.bool_]) -> tuple[Change, float]:
     """Show one colour where pixels are hidden: nothing of the value is left.
 
     Not the mean of each place, which has a face: a reader would take the mean's smile for one that was not hidden.
     """
-    shown = _bytes(mean_image(pictures).mean(axis=(0, 1)))
+    shown = _bytes(mean_image(images).mean(axis=(0, 1)))
     return lambda pixels: np.where(hidden[..., None], shown, pixels), float(hidden.mean())
 
 

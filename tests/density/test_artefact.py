@@ -15,7 +15,7 @@ from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.interface import Estimate
 from lowtide.labels import Classes
-from lowtide.tables.encoder import Encoder, read_table
+from lowtide.tables.encoder import TableEncoder, read_table
 
 GROUPS = np.array([0, 1, 1, 2, 3, 3, 3, 4])
 
@@ -38,7 +38,7 @@ def density(rows):
     report = FitReport("by hand", True, Estimate(0.1, 0.0, 0.2, 40), 0.15, {"null": 0.0})
     names = ("a", "b", "c", "d", "e")
     classes = Classes(("x", "y", "z"), np.array([0.5, 0.3, 0.2]))
-    return Density(classes, Features(GROUPS, names), critic, 3.0, Encoder((), (None,) * len(GROUPS)), report)
+    return Density(classes, Features(GROUPS, names), critic, 3.0, TableEncoder((), (None,) * len(GROUPS)), report)
 
 
 def test_label_symmetry(density, rows):
@@ -139,7 +139,7 @@ def test_the_null_model_saves_too(tmp_path):
         Features(np.arange(2), ("a", "b")),
         Null(2, 2),
         3.0,
-        Encoder((), (None, None)),
+        TableEncoder((), (None, None)),
     )
     null.save(tmp_path / "null")
     assert Density.load(tmp_path / "null").prefixes(np.zeros((4, 2))).shape == (4, 3, 2)

@@ -16,7 +16,7 @@ from lowtide.density.options import Options
 from lowtide.errors import LowtideError
 from lowtide.features import Features, one_per_column
 from lowtide.labels import read_classes
-from lowtide.tables.encoder import Encoder
+from lowtide.tables.encoder import TableEncoder
 
 VOCABULARY = 300
 
@@ -27,7 +27,7 @@ def fit(x, s, features=None, trim=8.0, **options):
     rows = sparse.csr_array(x, dtype=np.float32)
     features = features or one_per_column(rows.shape[1])
     critic, report = fit_bag(rows, codes, classes, features, Options(progress=False, **options))
-    return Density(classes, features, critic, trim, Encoder((), (None,) * rows.shape[1]), report)
+    return Density(classes, features, critic, trim, TableEncoder((), (None,) * rows.shape[1]), report)
 
 
 def networks(columns, classes=2, seed=0, members=3):
@@ -44,7 +44,7 @@ def random_density(columns, groups=None, weighting="log", trim=50.0):
     features = one_per_column(columns) if groups is None else Features(groups, tuple(map(str, np.unique(groups))))
     classes, _ = read_classes([0, 0, 1, 1, 1])
     critic = Bag(torch.tensor(features.groups), weighting, networks(columns))
-    return Density(classes, features, critic, trim, Encoder((), (None,) * columns))
+    return Density(classes, features, critic, trim, TableEncoder((), (None,) * columns))
 
 
 def bags(n, columns, rate=0.3, seed=0):

@@ -177,13 +177,13 @@ class TestFiles:
             plot_tradeoff(tradeoff(curve()), tmp_path / name, title="t")
         assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
-    def test_a_picture_shows_its_data(self, tmp_path):
+    def test_a_image_shows_its_data(self, tmp_path):
         from matplotlib.image import imread  # noqa: PLC0415
 
         for name, value in (("some.png", 0.4), ("more.png", 0.8)):
             plot_leaks([leak("age", value), leak("pets", 0.8)], tmp_path / name, title="t")
         some, more = (imread(tmp_path / name)[..., :3] for name in ("some.png", "more.png"))
-        blue = [(np.abs(picture - np.array([0, 114, 178]) / 255).max(axis=-1) < 0.02).sum() for picture in (some, more)]
+        blue = [(np.abs(image - np.array([0, 114, 178]) / 255).max(axis=-1) < 0.02).sum() for image in (some, more)]
         assert blue[1] > 1.2 * blue[0] > 0
 
     def test_refuse_other_formats(self, tmp_path):

@@ -21,7 +21,7 @@ from lowtide.interface import Attack, Estimate
 from lowtide.report.contents import FEWEST, marks
 from lowtide.report.html import Report, render, write_report
 from lowtide.tables.planning import Point
-from lowtide.tables.scan import FeatureLeak, Scan, scan
+from lowtide.tables.scan import FeatureLeak, TableScan, scan
 from lowtide.worlds import redundant_bit
 
 LABELS = ("ZEBRA", "OKAPI")
@@ -40,7 +40,7 @@ def leak(name, value=0.2):
 
 def a_scan(names, n=500):
     leaks = tuple(leak(name, 0.3 / (place + 1)) for place, name in enumerate(names))
-    return Scan(around(0.4, n=n), leaks, 1000, 2, 0.5, float(np.log(2)), None)
+    return TableScan(around(0.4, n=n), leaks, 1000, 2, 0.5, float(np.log(2)), None)
 
 
 def a_curve(m):

@@ -18,7 +18,7 @@ def test_any_patches_against_the_mixture_written_out(world):
     x, _ = world.sample(5, seed=0)
     mask = np.random.default_rng(0).random(16) < 0.4
     seen = world.features.columns(mask)
-    fits = np.stack([stats.norm(p[seen], world.noise).logpdf(x[:, seen]).sum(axis=1) for p in world.pictures], axis=1)
+    fits = np.stack([stats.norm(p[seen], world.noise).logpdf(x[:, seen]).sum(axis=1) for p in world.drawn], axis=1)
     laws = np.array([[_given(look, s) for look in world.looks] for s in (0, 1)])
     laws /= laws.sum(axis=1, keepdims=True)
     top = fits.max(axis=1, keepdims=True)
@@ -56,7 +56,7 @@ def test_hair_is_readable_and_nearly_independent_of_the_smile(world):
     assert 0 < abs(np.corrcoef(hair, s)[0, 1]) < 0.2
 
 
-def test_images_are_pictures(world):
+def test_images_are_images(world):
     images = world.images(world.sample(3, seed=0).x)
     assert images.shape == (3, 16, 16, 3)
     assert images.min() >= 0

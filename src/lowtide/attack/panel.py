@@ -15,12 +15,12 @@ from lowtide.attack.attackers import ATTACKERS, Attacker
 from lowtide.errors import Floats, LowtideError, count, one_of, within
 from lowtide.images.attackers import FROM_CLEAN, IMAGE_ATTACKERS, Together, from_clean
 from lowtide.images.edges import Album
-from lowtide.images.encoder import are_images, as_pictures
+from lowtide.images.encoder import are_images, as_images
 from lowtide.interface import Attack
 from lowtide.labels import Labels, read_classes
 from lowtide.progress import progress_bar
 from lowtide.splits import Split, grouped, stratified
-from lowtide.tables.encoder import Encoder, Rows, read_table
+from lowtide.tables.encoder import Rows, TableEncoder, read_table
 from lowtide.texts.attackers import TEXT_ATTACKERS, Corpus
 from lowtide.texts.encoder import are_texts
 from lowtide.texts.fitting import read_groups
@@ -119,7 +119,7 @@ def attack(
 
     Args:
         release: the released table: an array, a data frame of any library, a sparse matrix or a tensor; or images,
-            `Pictures` or bytes (n, height, width[, channels]); or texts, a list of them.
+            `Images` or bytes (n, height, width[, channels]); or texts, a list of them.
         s: the secret of every row, finitely many values.
         clean: the table before the release, rows in the same order, for the comparison with attackers that never saw
             a release.
@@ -286,10 +286,10 @@ def _known(release: Any, clean: Any) -> tuple[str, ...]:
         return tuple(TEXT_ATTACKERS)
     images = are_images(release)
     if clean is not None and are_images(clean) != images:
-        raise LowtideError("release and clean must be of one kind: both tables, or both images (Pictures, or uint8)")
+        raise LowtideError("release and clean must be of one kind: both tables, or both images (Images, or uint8)")
     if not images:
         return tuple(ATTACKERS)
-    alike = clean is not None and as_pictures(clean).shape == as_pictures(release).shape
+    alike = clean is not None and as_images(clean).shape == as_images(release).shape
     return (*IMAGE_ATTACKERS, FROM_CLEAN) if alike else tuple(IMAGE_ATTACKERS)
 
 
@@ -302,14 +302,14 @@ def _read_names(attackers: Sequence[str] | None, known: Collection[str]) -> tupl
     return tuple(dict.fromkeys(one_of("attackers", name, tuple(known)) for name in names))
 
 
-def _read(table: Any, groups: Labels | None) -> tuple[Rows, Encoder | None]:
+def _read(table: Any, groups: Labels | None) -> tuple[Rows, TableEncoder | None]:
     """Rows, and how they were read from a table; images and texts need no encoder."""
     if are_texts(table):
         return Corpus.of(table, groups), None
     return (Album.of(table), None) if are_images(table) else read_table(table)
 
 
-def _check(rows: Rows, codes: Labels, s: Any, encoder: Encoder | None, table: Source) -> None:
+def _check(rows: Rows, codes: Labels, s: Any, encoder: TableEncoder | None, table: Source) -> None:
     """Refuse a table that does not fit the secret, or that holds it."""
     if rows.shape[0] != len(codes):
         raise LowtideError(f"{table} has {rows.shape[0]} rows and s {len(codes)}; they must be the same rows, in order")
@@ -326,7 +326,7 @@ def _check(rows: Rows, codes: Labels, s: Any, encoder: Encoder | None, table: So
         raise LowtideError(f"{table} still holds the secret's own column {str(name)!r}; drop it before attacking")
 
 
-def _read_like(release: Any, own: Rows, encoder: Encoder | None, rows: Rows) -> tuple[Rows | None, str | None]:
+def _read_like(release: Any, own: Rows, encoder: TableEncoder | None, rows: Rows) -> tuple[Rows | None, str | None]:
     """Read the release as the clean `rows` were read, where its `own` reading was another; or say why that cannot be.
 
     Who never saw a release takes a number that is blank there, or a word where a number was, for the usual value: the

@@ -16,7 +16,7 @@ from lowtide.auditing.change import Change, changed
 from lowtide.auditing.utility import UtilityReport, predicts, predicts_by_attackers
 from lowtide.auditing.verdict import Gate, Verdict, give_verdict
 from lowtide.errors import LowtideError, within
-from lowtide.images.comparison import changed_pictures
+from lowtide.images.comparison import changed_images
 from lowtide.images.encoder import are_images
 from lowtide.interface import Attack, Estimate
 from lowtide.tables.comparison import row_count
@@ -152,7 +152,7 @@ def audit(
 
     Args:
         release: (n, columns) the released table: an array, a data frame, a sparse matrix or a tensor; or n images,
-            `Pictures` or bytes; or n texts.
+            `Images` or bytes; or n texts.
         s: (n,) the secret of every row, finitely many values.
         clean: the table before, the same rows in the same order: a control for the attackers, and what the change is
             measured against.
@@ -215,7 +215,7 @@ def audit(
 def _measured(clean: Any, release: Any, peak: float | None) -> tuple[Change | None, str | None]:
     """The change, or why there is none: a release may have other columns than the clean table."""
     if are_images(release):
-        return changed_pictures(clean, release), None
+        return changed_images(clean, release), None
     if are_texts(release):
         return changed_texts(clean, release), None
     if peak is not None:

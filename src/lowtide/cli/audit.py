@@ -10,7 +10,7 @@ import typer
 
 from lowtide.auditing.judging import HEADER, AuditReport, audit
 from lowtide.auditing.verdict import Gate
-from lowtide.cli import picture_audit, text_audit
+from lowtide.cli import image_audit, text_audit
 from lowtide.cli.common import (
     GATE_FAILED,
     Encoding,
@@ -30,9 +30,9 @@ from lowtide.cli.common import (
     show_progress,
     words_of,
 )
+from lowtide.cli.image_audit import audit_folder
+from lowtide.cli.images import Grey, Opening, Resize, are_images
 from lowtide.cli.outputs import check_outputs
-from lowtide.cli.picture_audit import audit_folder
-from lowtide.cli.pictures import Grey, Opening, Resize, are_pictures
 from lowtide.cli.text_audit import audit_corpus
 from lowtide.cli.texts import Group, Text, are_texts
 from lowtide.disclose.budget import Budget
@@ -45,7 +45,7 @@ from lowtide.report.html import Report, write_report
 from lowtide.table_files.formats import find_column
 from lowtide.table_files.reading import batches, schema_like
 from lowtide.tables.plan_file import TablePlan
-from lowtide.tables.policies import Plan
+from lowtide.tables.policies import FixedColumns
 from lowtide.texts.plan_file import TextPlan
 from lowtide.texts.rewriting import HOW
 
@@ -115,11 +115,11 @@ def run(
         page = text_audit.audit_report(
             file.name, given_texts, found, known, None if plan is None else TextPlan.load(plan)
         )
-    elif are_pictures(file):
+    elif are_images(file):
         drawn = None if plan is None else FolderPlan.load(plan)
         opening = Opening(resize, grey)
         found, faces = audit_folder(file, reference, secret, card=known, mapping=mapping, opening=opening, **options)
-        page = picture_audit.audit_report(file.name, faces, found, known, drawn)
+        page = image_audit.audit_report(file.name, faces, found, known, drawn)
     else:
         made = None if plan is None else TablePlan.load(plan)
         given = read_given(reference, secret, types, encoding)
@@ -185,13 +185,13 @@ def audit_report(
 ) -> Report:
     """The report of a release."""
     policy = None if made is None else made.hider.policy
-    is_plan = isinstance(policy, Plan)
+    is_plan = isinstance(policy, FixedColumns)
     return Report(
         title=f"{name}: what it still tells about {given.secret}",
         secret=given.secret,
-        curve=policy.curve if isinstance(policy, Plan) else (),
+        curve=policy.curve if isinstance(policy, FixedColumns) else (),
         features=made.hider.mechanism.features.names if made is not None and is_plan else (),
-        chosen=policy.hidden if isinstance(policy, Plan) else None,
+        chosen=policy.hidden if isinstance(policy, FixedColumns) else None,
         budget=str((card.parameters if card else {}).get("budget") or ""),
         audit=found,
         card=card,
@@ -199,7 +199,7 @@ def audit_report(
 
 
 def _find_card(file: Path, card: Path | None) -> ReleaseCard | None:
-    images = are_pictures(file)
+    images = are_images(file)
     beside = file.with_name(f"{file.name.removesuffix('.npz')}.card.json") if images else file.with_suffix(".card.json")
     if card is not None or beside.is_file():
         found = ReleaseCard.load(card or beside)

@@ -29,9 +29,9 @@ from lowtide.cli.common import (
     show_progress,
     words_of,
 )
+from lowtide.cli.image_plan import plan_folder
+from lowtide.cli.images import Grey, Opening, Patch, Resize, Strict, are_images
 from lowtide.cli.outputs import check_outputs
-from lowtide.cli.picture_plan import plan_folder
-from lowtide.cli.pictures import Grey, Opening, Patch, Resize, Strict, are_pictures
 from lowtide.cli.text_plan import Hiding, plan_corpus
 from lowtide.cli.texts import Group, MinCount, MostTerms, Ngrams, Stop, Terms, Text, Without, are_texts
 from lowtide.density.tide import TIDE
@@ -42,7 +42,7 @@ from lowtide.report.console import print_table, write_json
 from lowtide.report.html import Report, write_report
 from lowtide.table_files.formats import find_column
 from lowtide.tables.plan_file import TablePlan
-from lowtide.tables.policies import Plan
+from lowtide.tables.policies import FixedColumns
 
 Policy = Annotated[Literal["plan", "disclosed", "paper"], typer.Option("--policy", help="who decides what is hidden")]
 Mechanism = Annotated[
@@ -117,7 +117,7 @@ def run(
     Example: lowtide plan tweets.csv --text text --secret party --group author --kept 0.8 --out tweets.lowtide
     """
     texts = are_texts(file, text, group)
-    images = not texts and are_pictures(file)
+    images = not texts and are_images(file)
     output = output or Path("plan.lowtide" if images or texts else "plan.json")
     what = "a plan for images or texts" if images or texts else None if policy == "plan" else f"the policy {policy!r}"
     _check_places(file, what, output, json, report, figures)
@@ -219,7 +219,7 @@ def print_plan(made: TablePlan) -> None:
     """The plan as a table, and its three numbers."""
     policy, card = made.hider.policy, made.hider.card
     shares = {feature.name: feature.hidden for feature in card.features}
-    marginal = dict(zip(shares, policy.marginal, strict=True)) if isinstance(policy, Plan) else {}
+    marginal = dict(zip(shares, policy.marginal, strict=True)) if isinstance(policy, FixedColumns) else {}
     rows = [
         (name, f"{share:.0%}", "" if not marginal or np.isnan(marginal[name]) else f"{marginal[name]:.4f}")
         for name, share in sorted(shares.items(), key=lambda pair: (-pair[1], -marginal.get(pair[0], 0.0)))
@@ -242,7 +242,7 @@ def plan_report(name: str, made: TablePlan) -> Report:
     """The report of a plan."""
     policy = made.hider.policy
     extra = {}
-    if isinstance(policy, Plan):
+    if isinstance(policy, FixedColumns):
         extra = {"curve": policy.curve, "chosen": policy.hidden}
     return Report(
         title=f"{name}: a plan to hide {made.secret}",

@@ -11,9 +11,9 @@ import numpy as np
 import typer
 
 from lowtide.cli.common import Encoding, Json, Quiet, Table, Types, note, out, read_types, reported, show_progress
+from lowtide.cli.image_plan import release_folder
+from lowtide.cli.images import Strict, are_images
 from lowtide.cli.outputs import check_outputs
-from lowtide.cli.picture_plan import release_folder
-from lowtide.cli.pictures import Strict, are_pictures
 from lowtide.cli.text_plan import release_corpus
 from lowtide.density.masking import Bools
 from lowtide.disclose.card import ReleaseCard
@@ -21,7 +21,7 @@ from lowtide.disclose.keys import open_noise
 from lowtide.disclose.noise import Ids, row_ids
 from lowtide.errors import LowtideError
 from lowtide.files import sha256_of, write_whole
-from lowtide.images.plan_file import is_picture_plan
+from lowtide.images.plan_file import is_image_plan
 from lowtide.progress import progress_bar
 from lowtide.report.console import write_json
 from lowtide.table_files.formats import find_column, format_of
@@ -67,7 +67,7 @@ def run(
         release_corpus(file, plan, output, key_file=key_file, json=json, encoding=encoding)
         return
     reads = {"data": file, "plan": plan, "key": key_file}
-    if are_pictures(file) or is_picture_plan(plan):
+    if are_images(file) or is_image_plan(plan):
         check_outputs(reads, {"--json": json, "--mapping": mapping})
         release_folder(
             file,

@@ -29,14 +29,14 @@ from lowtide.cli.common import (
     reported,
     show_progress,
 )
+from lowtide.cli.images import Grey, Opening, Patch, Resize, Samples, Strict, are_images, scan_folder
 from lowtide.cli.outputs import check_outputs
-from lowtide.cli.pictures import Grey, Opening, Patch, Resize, Samples, Strict, are_pictures, scan_folder
 from lowtide.cli.texts import Group, MinCount, MostTerms, Ngrams, Stop, Terms, Text, Without, are_texts, scan_corpus
 from lowtide.density.tide import TIDE
 from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.report.console import print_table, write_json
 from lowtide.report.html import Report, write_report
-from lowtide.tables.scan import Scan, scan
+from lowtide.tables.scan import TableScan, scan
 
 
 @reported
@@ -94,7 +94,7 @@ def run(
             quiet=quiet,
         )
         return
-    if are_pictures(file):
+    if are_images(file):
         scan_folder(
             file,
             secret,
@@ -126,13 +126,13 @@ def run(
             out.print(f"written: {path}", soft_wrap=True)
 
 
-def scan_given(given: Given, seed: int, steps: int | None, quiet: bool) -> Scan:
+def scan_given(given: Given, seed: int, steps: int | None, quiet: bool) -> TableScan:
     """Scan a table that was read."""
     tide = TIDE(max_steps=steps, random_state=seed, progress=show_progress(quiet))
     return scan(given.x, given.s, estimator=tide)
 
 
-def print_scan(found: Scan, given: Given) -> None:
+def print_scan(found: TableScan, given: Given) -> None:
     """The ranked columns as a table."""
     entropy = found.entropy / NATS_PER_BIT
     told = found.information.bits
@@ -155,7 +155,7 @@ def _bits(estimate: Estimate) -> str:
     return str(estimate.bits)
 
 
-def scan_json(found: Scan, given: Given) -> dict[str, object]:
+def scan_json(found: TableScan, given: Given) -> dict[str, object]:
     """The scan as plain values; no value of the data, no label."""
     return {
         "secret": given.secret,

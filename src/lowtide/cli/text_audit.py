@@ -14,7 +14,7 @@ from lowtide.report.contents import Report
 from lowtide.table_files.formats import find_column
 from lowtide.texts.lists import TermLists
 from lowtide.texts.plan_file import TextPlan
-from lowtide.texts.policies import TermPlan
+from lowtide.texts.policies import FixedTerms
 from lowtide.texts.reading import read_texts
 
 
@@ -78,7 +78,7 @@ def audit_report(
 ) -> Report:
     """The report of a release."""
     policy = None if made is None else made.hider.policy
-    plan = policy if isinstance(policy, TermPlan) else None
+    plan = policy if isinstance(policy, FixedTerms) else None
     return Report(
         title=f"{name}: what it still tells about {given.secret}",
         secret=given.secret,

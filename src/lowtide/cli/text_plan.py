@@ -26,7 +26,7 @@ from lowtide.texts.cleaning import cleaner
 from lowtide.texts.lists import TermLists
 from lowtide.texts.obfuscator import TextObfuscator
 from lowtide.texts.plan_file import TextPlan, write_changes
-from lowtide.texts.policies import TermPlan
+from lowtide.texts.policies import FixedTerms
 from lowtide.texts.rewriting import HOW, How
 
 Hiding = Annotated[
@@ -113,7 +113,7 @@ def _how(how: str) -> How:
 def print_plan(made: TextPlan) -> None:
     """The curve of a plan, the first of its terms, and its three numbers."""
     policy, card = made.hider.policy, made.hider.card
-    if isinstance(policy, TermPlan):
+    if isinstance(policy, FixedTerms):
         every = max(1, len(policy.curve) // _ROWS)
         print_table(
             "The trade-off: words kept, and what logistic regression still reads",
@@ -136,7 +136,7 @@ def print_plan(made: TextPlan) -> None:
 def curve_json(made: TextPlan) -> list[dict[str, object]]:
     """The points of a plan as plain values."""
     policy = made.hider.policy
-    if not isinstance(policy, TermPlan):
+    if not isinstance(policy, FixedTerms):
         return []
     return [
         {
@@ -152,7 +152,7 @@ def curve_json(made: TextPlan) -> list[dict[str, object]]:
 def plan_report(name: str, made: TextPlan, given: GivenTexts) -> Report:
     """The report of a plan; the list of hidden words is in the part that stays inside."""
     policy, size = made.hider.policy, made.hider.card.parameters.get("terms")
-    plan = policy if isinstance(policy, TermPlan) else None
+    plan = policy if isinstance(policy, FixedTerms) else None
     return Report(
         title=f"{name}: a plan to hide {made.secret}",
         secret=made.secret,
@@ -165,7 +165,7 @@ def plan_report(name: str, made: TextPlan, given: GivenTexts) -> Report:
     )
 
 
-def points_of(plan: TermPlan) -> tuple[Point, ...]:
+def points_of(plan: FixedTerms) -> tuple[Point, ...]:
     """The curve as the report draws it."""
     return tuple(Point(plan.first(point.depth).hidden, point.kept, point.reading) for point in plan.curve)
 

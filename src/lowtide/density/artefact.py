@@ -15,16 +15,16 @@ from lowtide.bundles import read_bundle, write_bundle
 from lowtide.density.critics import CRITICS
 from lowtide.density.critics.bag import Bag
 from lowtide.density.critics.base import Critic
-from lowtide.density.critics.paper import Paper
+from lowtide.density.critics.paper import PaperCritic
 from lowtide.density.estimates import mean_with_interval
 from lowtide.density.objectives import normalise
 from lowtide.errors import Floats, LowtideError, count
 from lowtide.features import Features
-from lowtide.images.critic import Images
+from lowtide.images.critic import ImageCritic
 from lowtide.images.encoder import Grid, ImageEncoder, ImageRows
 from lowtide.interface import Estimate
 from lowtide.labels import Classes, Label
-from lowtide.tables.encoder import Encoder, read_encoder
+from lowtide.tables.encoder import TableEncoder, read_encoder
 from lowtide.texts.encoder import TextEncoder
 from lowtide.texts.explaining import Explanation, explain
 
@@ -103,7 +103,7 @@ class Density:
     features: Features
     critic: Critic
     trim: float
-    encoder: Encoder | ImageEncoder | TextEncoder
+    encoder: TableEncoder | ImageEncoder | TextEncoder
     report: FitReport | None = None
 
     def __call__(self, x: Any) -> Floats:
@@ -155,7 +155,7 @@ class Density:
         pairs = max(2, count("orders", orders, 2) // 2)
         rng = np.random.default_rng(seed)
         shape = (rows.shape[0], len(self.features), len(self.classes.labels))
-        players = int(self.critic.blocks().max()) + 1 if isinstance(self.critic, Images) else shape[1]
+        players = int(self.critic.blocks().max()) + 1 if isinstance(self.critic, ImageCritic) else shape[1]
         total, squares = np.zeros(shape), np.zeros(shape)
         for _ in range(pairs):
             order = rng.permutation(players)
@@ -209,7 +209,7 @@ class Density:
             "classes": list(self.classes.labels),
             "prior": self.classes.prior.tolist(),
             # The grid of images, or the vocabulary of texts, in `encoder`, says what their features are.
-            "features": _plain(self.features) if isinstance(self.encoder, Encoder) else None,
+            "features": _plain(self.features) if isinstance(self.encoder, TableEncoder) else None,
             **shared_config(self),
         }
         tensors = self.critic.tensors()
@@ -245,14 +245,14 @@ class Density:
 
     def _along(self, rows: Any, order: NDArray[np.intp]) -> Floats:
         """Conditionals along an order, put back at the place of each feature."""
-        if isinstance(self.critic, Images):
+        if isinstance(self.critic, ImageCritic):
             return self._along_blocks(self.critic, rows, order)
         steps = np.diff(self._prefixes(rows, torch.from_numpy(order)), axis=1)
         result = np.empty_like(steps)
         result[:, order] = steps
         return result
 
-    def _along_blocks(self, critic: Images, rows: Any, order: NDArray[np.intp]) -> Floats:
+    def _along_blocks(self, critic: ImageCritic, rows: Any, order: NDArray[np.intp]) -> Floats:
         """The same for blocks of patches, shared evenly by the patches of each."""
         block = critic.blocks()
         players = [torch.from_numpy(np.flatnonzero(block == k)) for k in order]
@@ -264,7 +264,7 @@ class Density:
     def _present(self, rows: Any) -> TermConditionals:
         """Conditionals of the present terms of sparse rows, without ever making them dense."""
         where = rows.indptr.astype(np.intp), rows.indices.astype(np.intp)
-        if not isinstance(self.critic, Bag | Paper):
+        if not isinstance(self.critic, Bag | PaperCritic):
             return TermConditionals(*where, np.zeros((rows.nnz, len(self.classes.labels))))
         log_prior = torch.from_numpy(np.log(self.classes.prior)).float()
         nothing = sparse.csr_array((1, rows.shape[1]), dtype=np.float32)
@@ -301,7 +301,9 @@ def _plain(features: Features) -> dict[str, Any]:
     return {"groups": features.groups.tolist(), "names": list(features.names)}
 
 
-def _read_encoder(config: dict[str, Any], tensors: dict[str, torch.Tensor]) -> Encoder | ImageEncoder | TextEncoder:
+def _read_encoder(
+    config: dict[str, Any], tensors: dict[str, torch.Tensor]
+) -> TableEncoder | ImageEncoder | TextEncoder:
     if "vocabulary" in config:
         return TextEncoder.from_config(config, tensors[_SIMILAR].numpy())
     return ImageEncoder(Grid(**config["grid"])) if "grid" in config else read_encoder(config)

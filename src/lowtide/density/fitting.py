@@ -13,7 +13,7 @@ from scipy import sparse
 
 from lowtide.density.artefact import Density, FitReport
 from lowtide.density.critics.base import Critic, Null
-from lowtide.density.critics.paper import Paper, PaperPairs, train
+from lowtide.density.critics.paper import PaperCritic, PaperPairs, train
 from lowtide.density.estimates import mean_with_interval
 from lowtide.density.masked_fitting import fit_masked
 from lowtide.density.options import Options
@@ -23,7 +23,7 @@ from lowtide.features import Features
 from lowtide.images.encoder import are_images
 from lowtide.images.fitting import fit_images, is_side
 from lowtide.labels import Classes, is_vector, read_classes, read_vector
-from lowtide.tables.encoder import Encoder, Rows, read_table
+from lowtide.tables.encoder import Rows, TableEncoder, read_table
 from lowtide.texts.encoder import are_texts
 from lowtide.texts.fitting import fit_terms, fit_texts, read_groups
 from lowtide.texts.terms import TermOptions
@@ -68,7 +68,7 @@ def _fit_rows(x: Any, s: ArrayLike, options: Options, groups: ArrayLike | None) 
     return Density(classes, features, critic, options.trim, encoder, report)
 
 
-def read_features(features: Any, encoder: Encoder) -> Features:
+def read_features(features: Any, encoder: TableEncoder) -> Features:
     """What one feature is: as told, or one per input column."""
     own = encoder.features()
     if features is None:
@@ -114,12 +114,12 @@ def _fit_batches(batches: Any, options: Options) -> Density:
     if not isinstance(batches, Iterable) or whole:
         raise LowtideError("TIDE requires y to be passed, but the target y is None: give s, or an iterable of (X, s)")
     critic, report, classes, survey = fit_stream(batches, options)
-    encoder = survey.encoder or Encoder((), ())
+    encoder = survey.encoder or TableEncoder((), ())
     features = options.features if isinstance(options.features, Features) else encoder.features()
     return Density(classes, features, critic, options.trim, encoder, report)
 
 
-def _fit_pairs(rows: Rows, s: ArrayLike, encoder: Encoder, options: Options) -> PairDensity:
+def _fit_pairs(rows: Rows, s: ArrayLike, encoder: TableEncoder, options: Options) -> PairDensity:
     """A secret that is a vector of numbers."""
     if sparse.issparse(rows):
         raise LowtideError("a secret of numbers needs dense rows; give X.toarray(), or a secret of classes")
@@ -135,7 +135,7 @@ def _fit_pairs(rows: Rows, s: ArrayLike, encoder: Encoder, options: Options) -> 
     return PairDensity(critic, secret.shape[1], options.trim, encoder, report)
 
 
-def _fit_paper_pairs(x: Any, s: Any, encoder: Encoder, options: Options) -> PairDensity:
+def _fit_paper_pairs(x: Any, s: Any, encoder: TableEncoder, options: Options) -> PairDensity:
     """The paper's recipe on pairs."""
     net = _train_paper(x, s, options)
     critic = PaperPairs(net)
@@ -146,7 +146,7 @@ def _fit_paper_pairs(x: Any, s: Any, encoder: Encoder, options: Options) -> Pair
 
 def _fit_paper(rows: Rows, s: Any, classes: Classes, features: Features, options: Options) -> tuple[Critic, FitReport]:
     onehot = np.eye(len(classes.labels))[s]
-    critic = Paper(_train_paper(rows, onehot, options), torch.tensor(features.groups), len(classes.labels))
+    critic = PaperCritic(_train_paper(rows, onehot, options), torch.tensor(features.groups), len(classes.labels))
     with torch.no_grad():
         g = critic.scores(torch.from_numpy(np.array(rows, dtype=np.float32))).clamp(-options.trim, options.trim).numpy()
     values = g[np.arange(len(s)), s].astype(np.float64)

@@ -33,7 +33,7 @@ from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.labels import Classes, Label, plain_labels
 from lowtide.progress import progress_bar
-from lowtide.tables.encoder import Encoder, read_table
+from lowtide.tables.encoder import TableEncoder, read_table
 
 Batch = tuple[Any, ArrayLike]
 _HELD_OUT = 4096  # at most; never more than a fifth of the rows
@@ -66,7 +66,7 @@ class Survey:
     seed: int
     rows: int = 0
     counts: dict[Label, int] = field(default_factory=dict)
-    encoder: Encoder | None = None
+    encoder: TableEncoder | None = None
 
     def __post_init__(self) -> None:
         self._rng = np.random.default_rng(self.seed)

@@ -20,7 +20,7 @@ from lowtide.errors import Floats, LowtideError, count, one_of, within
 from lowtide.features import Features
 from lowtide.interface import Estimate
 from lowtide.labels import SecretKind
-from lowtide.tables.encoder import Encoder
+from lowtide.tables.encoder import TableEncoder
 from lowtide.texts.terms import TermOptions
 from lowtide.vectors.artefact import PairDensity
 
@@ -97,7 +97,7 @@ class TIDE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             X: rows: an array, a data frame, a scipy sparse matrix, a tensor, a float32 memory map; or, without `y`, an
                 iterable of batches `(X, y)` that can be walked through several times. Images: bytes (n, height, width)
-                or (n, height, width, channels), or `Pictures`, which are read in batches. Texts: a list or a column.
+                or (n, height, width, channels), or `Images`, which are read in batches. Texts: a list or a column.
             y: the secret of every row: labels (n,), or numbers (n, d).
             groups: (n,) what must stay on one side whenever rows are held out: who wrote a text, for example. Of texts
                 and sparse rows only.
@@ -108,7 +108,9 @@ class TIDE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise LowtideError("the fit has left no report")  # cannot happen: every fitter writes one
         self.information_, self.converged_ = report.held_out, report.converged
         encoder = self.artefact_.encoder
-        self.n_features_in_ = len(encoder.categories if isinstance(encoder, Encoder) else encoder.features().groups)
+        self.n_features_in_ = len(
+            encoder.categories if isinstance(encoder, TableEncoder) else encoder.features().groups
+        )
         if encoder.names:
             self.feature_names_in_ = np.array(encoder.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):

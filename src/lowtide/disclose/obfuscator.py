@@ -29,15 +29,15 @@ from lowtide.errors import LowtideError, one_of, within
 from lowtide.features import Features
 from lowtide.labels import is_vector, read_classes
 from lowtide.progress import progress_bar
-from lowtide.tables.encoder import Encoder, read_table
-from lowtide.tables.hider import Hider, names_of
+from lowtide.tables.encoder import TableEncoder, read_table
+from lowtide.tables.hider import TableHider, names_of
 from lowtide.tables.layout import column_names, constants, owners
-from lowtide.tables.mechanism import Mechanism
+from lowtide.tables.mechanism import TableMechanism
 from lowtide.tables.mixed_mechanism import soften
-from lowtide.tables.planning_attackers import Secrets
-from lowtide.tables.policies import Paper, Plan, Policy
-from lowtide.tables.problem import Check, Problem, Tick, make_plan, make_sequential, refuse_few
-from lowtide.tables.sequential import Sequential
+from lowtide.tables.planning_attackers import LabelledRows
+from lowtide.tables.policies import ColumnPolicy, FixedColumns, PaperColumns
+from lowtide.tables.problem import Check, TableProblem, Tick, make_plan, make_sequential, refuse_few
+from lowtide.tables.sequential import SequentialColumns
 
 PolicyName = Literal["plan", "disclosed", "paper"]
 MechanismName = Literal["redact", "gaussian", "mixed"]
@@ -79,7 +79,7 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         random_state: the seed of everything but the noise of the release; an estimator that is given has its own.
 
     Attributes:
-        policy_: the fitted policy: a `Plan`, a `Sequential` or a `Paper`.
+        policy_: the fitted policy: a `FixedColumns`, a `SequentialColumns` or a `PaperColumns`.
         mechanism_: how hidden features are disclosed.
         check_: what fresh attackers made of the rehearsal.
         leakage_: the estimated leakage of the release, with its interval.
@@ -149,7 +149,7 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self._noise = open_noise(self.key_file) if problem.mechanism.draws else None
         flags = self.policy_.flags(problem.data.rows, problem.standins)
         self.card_ = self._card(problem, flags)
-        self.hider_ = Hider(self.policy_, self.mechanism_, self.card_)
+        self.hider_ = TableHider(self.policy_, self.mechanism_, self.card_)
         return self
 
     def transform(self, X: Any, *, ids: Any = None) -> Any:  # noqa: N803
@@ -176,7 +176,7 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "policy_")
         return np.array(column_names(self.mechanism_.encoder), dtype=object)
 
-    def _read(self, x: Any, s: ArrayLike | None) -> Problem:
+    def _read(self, x: Any, s: ArrayLike | None) -> TableProblem:
         """Check what was given and lay it out."""
         one_of("policy", self.policy, ("plan", "disclosed", "paper"))
         one_of("mechanism", self.mechanism, ("redact", "gaussian", "mixed"))
@@ -212,11 +212,13 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         mechanism = self._mechanism(encoder, features, rows, classes.prior)
         options = tide._options()
         key = np.random.SeedSequence([options.seed, _ROOM]).generate_state(KEY_BYTES // 4).tobytes()
-        return Problem(Secrets(rows, codes, classes), features, mechanism, options, keep, hide, KeyedNoise(key))
+        return TableProblem(
+            LabelledRows(rows, codes, classes), features, mechanism, options, keep, hide, KeyedNoise(key)
+        )
 
-    def _mechanism(self, encoder: Encoder, features: Features, rows: Any, prior: Any) -> Mechanism:
+    def _mechanism(self, encoder: TableEncoder, features: Features, rows: Any, prior: Any) -> TableMechanism:
         """How hidden features are disclosed; `mixed` begins with redaction."""
-        return Mechanism.build(
+        return TableMechanism.build(
             encoder,
             features,
             rows,
@@ -232,11 +234,11 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             keep=_list(self.keep),
         )
 
-    def _noisy(self, problem: Problem) -> Mechanism:
+    def _noisy(self, problem: TableProblem) -> TableMechanism:
         """For `mixed`: noise on every number that has a range."""
         encoder, features, rows = problem.mechanism.encoder, problem.features, problem.data.rows
         flat = constants(encoder, features, rows, self.bounds)
-        return Mechanism.build(
+        return TableMechanism.build(
             encoder, features, rows, kind="gaussian", lam=1.0, bounds=self.bounds, fill=self.fill, keep=flat
         )
 
@@ -246,11 +248,11 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tide = TIDE() if self.estimator is None else clone(self.estimator)
         return tide.set_params(random_state=self.random_state) if self.estimator is None else tide
 
-    def _decide(self, problem: Problem, x: Any, s: Any, tick: Tick) -> tuple[Policy, Check, Mechanism]:
+    def _decide(self, problem: TableProblem, x: Any, s: Any, tick: Tick) -> tuple[ColumnPolicy, Check, TableMechanism]:
         budget = None if self.budget is None else Budget.read(self.budget)
         if self.policy == "paper":
             epsilon = _PAPER_EPSILON if self.epsilon is None else float(self.epsilon)
-            policy = Paper(self._fit_tide(x, s), epsilon, problem.keep, problem.hide)
+            policy = PaperColumns(self._fit_tide(x, s), epsilon, problem.keep, problem.hide)
             return policy, problem.check(policy.flags(problem.data.rows, problem.standins)), problem.mechanism
         if budget is None and (self.policy == "plan" or self.epsilon is None):
             budget = Budget(_BUDGET)
@@ -260,7 +262,7 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return self._plan(problem, budget or Budget(_BUDGET), tick)
         return *make_sequential(problem, budget, self.epsilon, tick), problem.mechanism
 
-    def _plan(self, problem: Problem, budget: Budget, tick: Tick) -> tuple[Plan, Check, Mechanism]:
+    def _plan(self, problem: TableProblem, budget: Budget, tick: Tick) -> tuple[FixedColumns, Check, TableMechanism]:
         if self.mechanism != "mixed":
             return *make_plan(problem, budget, tick), problem.mechanism
         plan, check = make_plan(problem, budget, lambda done: tick(0.8 * done))
@@ -279,9 +281,9 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(artefact, Density):
             raise LowtideError("the paper's policy needs a finite secret")  # cannot happen: its classes were read
         # The policy is asked about encoded rows.
-        return replace(artefact, encoder=Encoder((), (None,) * len(artefact.features.groups)))
+        return replace(artefact, encoder=TableEncoder((), (None,) * len(artefact.features.groups)))
 
-    def _card(self, problem: Problem, flags: Bools) -> ReleaseCard:
+    def _card(self, problem: TableProblem, flags: Bools) -> ReleaseCard:
         """The card of the rehearsed release of the reference rows."""
         owner = owners(problem.mechanism.encoder, problem.features)
         attacks = self.check_.attacks
@@ -307,22 +309,22 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             },
         )
 
-    def _noised(self, problem: Problem) -> tuple[str, ...]:
+    def _noised(self, problem: TableProblem) -> tuple[str, ...]:
         """The features that `mixed` noises; the other hidden ones are redacted."""
         return tuple(_names(problem.features, problem.mechanism.ratios() > 0)) if self.mechanism == "mixed" else ()
 
-    def _certificate(self, problem: Problem, flags: Bools) -> Certificate:
+    def _certificate(self, problem: TableProblem, flags: Bools) -> Certificate:
         mechanism, prior = problem.mechanism, problem.data.classes.prior
         epsilon = _STATED_AT if self.epsilon is None else float(self.epsilon)
-        if isinstance(self.policy_, Plan):
+        if isinstance(self.policy_, FixedColumns):
             hidden = self.policy_.hidden
             answers = [answer for j in np.flatnonzero(hidden) for answer in mechanism.responses(int(j))]
             return certify_plan(epsilon, prior, ratios=mechanism.ratios(), hidden=hidden, responses=answers)
-        if isinstance(self.policy_, Paper):
+        if isinstance(self.policy_, PaperColumns):
             # In units of the ranges every column lies in [0, 1], where radius and diameter are both √columns.
             radii = mechanism.ratios() * (mechanism.lam or 1.0)
             return certify_paper(self.policy_.epsilon, prior, radii=radii, scale=mechanism.lam or np.inf)
-        if not isinstance(self.policy_, Sequential):
+        if not isinstance(self.policy_, SequentialColumns):
             raise LowtideError("this policy has no certificate")  # cannot happen: there are three policies
         rule, running = self.policy_.rule, np.isfinite(self.policy_.rule.total)
         each = 0.0 if self.epsilon is None else epsilon
@@ -369,7 +371,7 @@ def _list(names: Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def _useful(x: Any, problem: Problem, utility: ArrayLike | str) -> tuple[Secrets, Bools]:
+def _useful(x: Any, problem: TableProblem, utility: ArrayLike | str) -> tuple[LabelledRows, Bools]:
     """The rows with what they should still tell as classes, and the feature (m,) that is that itself.
 
     A column does not count towards telling itself.
@@ -389,7 +391,7 @@ def _useful(x: Any, problem: Problem, utility: ArrayLike | str) -> tuple[Secrets
             raise LowtideError("utility has entries that are NaN or infinite; fill or drop those rows first")
         values = np.searchsorted(np.quantile(values, (0.25, 0.5, 0.75)), values)
     classes, codes = read_classes(values)
-    return Secrets(rows, codes, classes), prized
+    return LabelledRows(rows, codes, classes), prized
 
 
 def _names(features: Features, mask: Bools) -> list[str]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lowtide.errors import LowtideError
-from lowtide.images.encoder import Ints, Pictures, Pixels, Stack
+from lowtide.images.encoder import Images, Ints, Pixels, Stack
 from lowtide.images.files import Size, spread, to_image, to_pixels
 from lowtide.progress import progress_bar
 from lowtide.table_files.schema import check_schema
@@ -30,7 +30,7 @@ _SPARE = 0.1  # of a disk, left free
 
 
 @dataclass(frozen=True, eq=False)
-class ArrayPictures:
+class ArrayImages:
     """Images of an array, made bytes when they are read.
 
     Attributes:
@@ -68,7 +68,7 @@ class Archive:
         left_out: names of arrays that are neither.
     """
 
-    images: ArrayPictures
+    images: ArrayImages
     key: str
     names: tuple[str, ...]
     labels: pa.Table
@@ -108,55 +108,55 @@ def open_npz(path: Path, *, resize: Size | None = None, grey: bool = False, limi
     names = tuple(map(str, columns.pop(NAMES, np.arange(len(array)))))
     if len(set(names)) < len(names):
         raise LowtideError(f"the array {NAMES!r} of {path} has some names more than once; give each image its own")
-    images = ArrayPictures(array, (height, width, channels))
+    images = ArrayImages(array, (height, width, channels))
     return Archive(images, key, names, _labels(path, columns), left_out)
 
 
 def cached(
-    pictures: Pictures,
+    images: Images,
     limit_bytes: int = 2 * GIB,
     *,
     folder: str | None = None,
     progress: bool | None = None,
-) -> Pictures:
+) -> Images:
     """Decode images once, for reading them many times.
 
     They are kept in memory, if they fit; or in a temporary file without a name, if the disk has room: it vanishes with
     the result, or with the process. Otherwise the images themselves are returned, and decoded at every reading.
 
     Args:
-        pictures: n images.
+        images: n images.
         limit_bytes: the most that may be kept in memory, counting a byte for each pixel and channel.
         folder: where the temporary file goes; by default where the system keeps such files.
         progress: whether to draw a progress bar; by default only on a terminal.
     """
-    if isinstance(pictures, Stack) or getattr(pictures, "in_memory", False):
-        return pictures
-    shape = (len(pictures), *pictures.shape)
+    if isinstance(images, Stack) or getattr(images, "in_memory", False):
+        return images
+    shape = (len(images), *images.shape)
     total = int(np.prod(shape, dtype=np.int64))
     if total <= limit_bytes:
         pixels = np.empty(shape, np.uint8)
-        for start, batch in _batches(pictures, progress):
+        for start, batch in _batches(images, progress):
             pixels[start : start + len(batch)] = batch
         return Stack(pixels)
     disk = shutil.disk_usage(folder or tempfile.gettempdir())
     if total > disk.free - _SPARE * disk.total:
-        return pictures
+        return images
     with tempfile.TemporaryFile(dir=folder) as file:
         try:
-            for _, batch in _batches(pictures, progress):
+            for _, batch in _batches(images, progress):
                 file.write(batch.tobytes())
             file.flush()
         except OSError:  # the disk has become full: written, not mapped, so that this is an error and not a crash
-            return pictures
+            return images
         return Stack(np.memmap(file, np.uint8, "r", shape=shape))
 
 
-def _batches(pictures: Pictures, progress: bool | None) -> Iterator[tuple[int, Pixels]]:
-    with progress_bar("decoding images", len(pictures), progress) as tick:
-        for start in range(0, len(pictures), _BATCH):
-            stop = min(start + _BATCH, len(pictures))
-            yield start, pictures.read(np.arange(start, stop))
+def _batches(images: Images, progress: bool | None) -> Iterator[tuple[int, Pixels]]:
+    with progress_bar("decoding images", len(images), progress) as tick:
+        for start in range(0, len(images), _BATCH):
+            stop = min(start + _BATCH, len(images))
+            yield start, images.read(np.arange(start, stop))
             tick(stop)
 
 

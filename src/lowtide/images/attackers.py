@@ -62,7 +62,7 @@ class Convolutional:
         self._mirror = self._symmetric(train, validation, prior)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self._seed)
-            self.net = self._recipe.make(train.rows.pictures.shape, len(prior))
+            self.net = self._recipe.make(train.rows.images.shape, len(prior))
             self._train(train)
         self.net.eval()
 

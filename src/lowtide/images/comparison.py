@@ -9,23 +9,23 @@ import numpy as np
 
 from lowtide.auditing.change import Change
 from lowtide.errors import LowtideError
-from lowtide.images.encoder import as_pictures
+from lowtide.images.encoder import as_images
 
 _BATCH = 256
 _PEAK = 255.0
 
 
-def changed_pictures(clean: Any, release: Any) -> Change:
+def changed_images(clean: Any, release: Any) -> Change:
     """Compare released images with the clean ones, pixel by pixel and batch by batch.
 
     Args:
-        clean: n images, `Pictures` or bytes.
+        clean: n images, `Images` or bytes.
         release: the same images after the release, in the same order.
 
     Returns:
         The share of pixels that changed in any channel, and the PSNR over all of them.
     """
-    before, after = as_pictures(clean), as_pictures(release)
+    before, after = as_images(clean), as_images(release)
     if len(before) != len(after) or before.shape != after.shape:
         raise LowtideError(
             f"the release has {len(after)} images of shape {after.shape}, the reference {len(before)} of shape "

@@ -36,7 +36,7 @@ def masked_input(x: Tensor, seen: Tensor, grid: Grid) -> Tensor:
     return torch.cat([x * shown, 2 * shown - 1], dim=1).contiguous(memory_format=torch.channels_last)
 
 
-class Images:
+class ImageCritic:
     """A fitted critic of images.
 
     Whole images and prefixes are answered by the causal networks, so that prefixes end in the whole; all other subsets
@@ -131,7 +131,7 @@ class Images:
         return _saved("causal", self.causal) | _saved("masked", self.masked)
 
     @classmethod
-    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> Images:
+    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> ImageCritic:
         """Rebuild it."""
         grid, classes = Grid(**settings["grid"]), int(settings["classes"])
         causal = [CausalNet(grid, classes) for _ in range(settings["causal"])]

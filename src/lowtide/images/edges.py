@@ -20,7 +20,7 @@ from lowtide.attack.calibration import calibrate
 from lowtide.attack.scores import gains
 from lowtide.errors import Floats
 from lowtide.images.convnets import to_input
-from lowtide.images.encoder import Ints, Pictures, Pixels, Stack, as_pictures
+from lowtide.images.encoder import Images, Ints, Pixels, Stack, as_images
 from lowtide.labels import Labels
 from lowtide.splits import stratified
 from lowtide.tables.learners import Part, log_of
@@ -41,33 +41,33 @@ class Album:
     """Some images out of many, picked like rows of a table: `album[index]`.
 
     Attributes:
-        pictures: where the pixels are.
+        images: where the pixels are.
         index: (n,) which of them.
     """
 
-    pictures: Pictures
+    images: Images
     index: Ints
 
     @classmethod
     def of(cls, images: Any) -> Album:
         """All images of what was given; they are kept in memory up to 1 GiB."""
-        pictures = as_pictures(images)
-        everything = np.arange(len(pictures))
-        if not isinstance(pictures, Stack) and len(pictures) * int(np.prod(pictures.shape)) <= _IN_MEMORY:
-            pictures = Stack(pictures.read(everything))
-        return cls(pictures, everything)
+        opened = as_images(images)
+        everything = np.arange(len(opened))
+        if not isinstance(opened, Stack) and len(opened) * int(np.prod(opened.shape)) <= _IN_MEMORY:
+            opened = Stack(opened.read(everything))
+        return cls(opened, everything)
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
         """How many, height, width, channels."""
-        return len(self.index), *self.pictures.shape
+        return len(self.index), *self.images.shape
 
     def __getitem__(self, chosen: Ints | slice) -> Album:
-        return Album(self.pictures, self.index[chosen])
+        return Album(self.images, self.index[chosen])
 
     def read(self) -> Pixels:
         """(n, height, width, channels) bytes."""
-        return self.pictures.read(self.index)
+        return self.images.read(self.index)
 
     def inputs(self) -> Iterator[Tensor]:
         """All images in order, as centred inputs of networks, a few at a time."""

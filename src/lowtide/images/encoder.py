@@ -18,7 +18,7 @@ _BATCH = 256  # images in memory at once
 
 
 @runtime_checkable
-class Pictures(Protocol):
+class Images(Protocol):
     """Images of one size. Nothing but `read` brings pixels into memory."""
 
     @property
@@ -69,29 +69,29 @@ class Chosen:
     """Some of a set of images, in an order of one's own.
 
     Attributes:
-        pictures: the set.
+        images: the set.
         index: (n,) which of them.
     """
 
-    pictures: Pictures
+    images: Images
     index: Ints
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """Height, width and channels."""
-        return self.pictures.shape
+        return self.images.shape
 
     def __len__(self) -> int:
         return len(self.index)
 
     def read(self, index: Ints) -> Pixels:
         """Some of the chosen images."""
-        return self.pictures.read(self.index[index])
+        return self.images.read(self.index[index])
 
 
-def as_pictures(images: Any) -> Pictures:
-    """What was given as images: `Pictures`, or an array of bytes (n, height, width) or (n, height, width, channels)."""
-    if isinstance(images, Pictures) and not isinstance(images, np.ndarray):
+def as_images(images: Any) -> Images:
+    """What was given as images: `Images`, or an array of bytes (n, height, width) or (n, height, width, channels)."""
+    if isinstance(images, Images) and not isinstance(images, np.ndarray):
         return images
     array = images if isinstance(images, np.ndarray) else np.asarray(images)
     return Stack(array[..., None] if array.ndim == 3 else array)
@@ -161,25 +161,25 @@ class ImageRows:
     """Images as rows of a table that is never there at once: a slice of it reads those images.
 
     Attributes:
-        pictures: the images.
+        images: the images.
     """
 
-    pictures: Pictures
+    images: Images
 
     @property
     def shape(self) -> tuple[int, int]:
         """Images, and numbers in each."""
-        height, width, channels = self.pictures.shape
-        return len(self.pictures), height * width * channels
+        height, width, channels = self.images.shape
+        return len(self.images), height * width * channels
 
     @property
     def cost(self) -> int:
         """Floats that a network keeps of one image, roughly."""
-        height, width, _ = self.pictures.shape
+        height, width, _ = self.images.shape
         return 64 * height * width
 
     def __getitem__(self, place: slice) -> Pixels:
-        return self.pictures.read(np.arange(len(self.pictures))[place])
+        return self.images.read(np.arange(len(self.images))[place])
 
 
 @dataclass(frozen=True)
@@ -203,31 +203,31 @@ class ImageEncoder:
 
     def encode(self, x: Any) -> ImageRows:
         """Read images of the size of those of the fit."""
-        pictures = as_pictures(x)
+        images = as_images(x)
         grid = self.grid
-        if tuple(pictures.shape) != (grid.height, grid.width, grid.channels):
-            height, width, channels = pictures.shape
+        if tuple(images.shape) != (grid.height, grid.width, grid.channels):
+            height, width, channels = images.shape
             raise LowtideError(
                 f"fitted on images of {grid.width}×{grid.height} pixels and {grid.channels} channel(s), "
                 f"got {width}×{height} and {channels}; resize them first"
             )
-        return ImageRows(pictures)
+        return ImageRows(images)
 
 
 def are_images(x: Any) -> bool:
-    """Whether `x` is images rather than a table: `Pictures`, or an array of bytes with three or four axes."""
+    """Whether `x` is images rather than a table: `Images`, or an array of bytes with three or four axes."""
     if isinstance(x, np.ndarray):
         return x.dtype == np.uint8 and x.ndim in (3, 4)
-    return isinstance(x, Pictures)
+    return isinstance(x, Images)
 
 
 def mean_image(images: Any) -> Floats:
     """The average of images, read batch by batch: (height, width, channels)."""
-    pictures = as_pictures(images)
-    if not len(pictures):
+    opened = as_images(images)
+    if not len(opened):
         raise LowtideError("no images were given; give at least one")
-    total = np.zeros(pictures.shape, dtype=np.int64)
-    for start in range(0, len(pictures), _BATCH):
-        index = np.arange(start, min(start + _BATCH, len(pictures)))
-        total += pictures.read(index).sum(axis=0, dtype=np.int64)
-    return total / len(pictures)
+    total = np.zeros(opened.shape, dtype=np.int64)
+    for start in range(0, len(opened), _BATCH):
+        index = np.arange(start, min(start + _BATCH, len(opened)))
+        total += opened.read(index).sum(axis=0, dtype=np.int64)
+    return total / len(opened)

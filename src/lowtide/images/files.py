@@ -83,7 +83,7 @@ class Header:
     grey: bool
 
 
-def is_picture(name: str) -> bool:
+def is_image(name: str) -> bool:
     """Whether a name ends like that of an image."""
     return Path(name).suffix.lower() in FORMATS
 

@@ -31,8 +31,8 @@ from lowtide.density.objectives import normalise
 from lowtide.density.options import Options
 from lowtide.errors import LowtideError
 from lowtide.images.convnets import small_cnn, to_input
-from lowtide.images.critic import Images, masked_input
-from lowtide.images.encoder import Grid, ImageEncoder, as_pictures
+from lowtide.images.critic import ImageCritic, masked_input
+from lowtide.images.encoder import Grid, ImageEncoder, as_images
 from lowtide.images.paper import fit_paper_images
 from lowtide.images.training import Album, Ints, Schedule, draw_masks, in_memory, train_causal, train_masked
 from lowtide.labels import is_vector, read_classes
@@ -58,18 +58,18 @@ def fit_images(x: Any, s: ArrayLike, options: Options) -> Density:
     """Fit causal and any-mask networks to images; see `TIDE.fit`."""
     if not is_side(options.features):
         raise LowtideError("X holds images: say what a patch is by its side in pixels, features=8 for example")
-    pictures = as_pictures(x)
-    grid = Grid(*pictures.shape, int(options.features))  # type: ignore[arg-type]
-    if np.asarray(s).shape[:1] != (len(pictures),):
-        raise LowtideError(f"there are {len(pictures)} images and s has shape {np.asarray(s).shape}; they must match")
-    if len(pictures) < 8:
-        raise LowtideError(f"Found {len(pictures)} image(s) while a minimum of 8 is required.")
+    images = as_images(x)
+    grid = Grid(*images.shape, int(options.features))  # type: ignore[arg-type]
+    if np.asarray(s).shape[:1] != (len(images),):
+        raise LowtideError(f"there are {len(images)} images and s has shape {np.asarray(s).shape}; they must match")
+    if len(images) < 8:
+        raise LowtideError(f"Found {len(images)} image(s) while a minimum of 8 is required.")
     if is_vector(s, options.secret):
         raise LowtideError("a secret of numbers needs rows of numbers; for images give classes, secret='classes'")
     if options.critic not in ("auto", "null"):
         raise LowtideError(f"critic={options.critic!r} is for tables; for images use 'auto' or 'null'")
     classes, codes = read_classes(s)
-    album = Album(in_memory(pictures), codes, grid, classes.prior)
+    album = Album(in_memory(images), codes, grid, classes.prior)
     critic, report = _fit(album, options)
     return Density(classes, grid.features, critic, options.trim, ImageEncoder(grid), report)
 
@@ -124,7 +124,7 @@ class _Judged:
 def _cross_fit(album: Album, options: Options) -> tuple[Critic, FitReport]:
     schedule = schedule_for(len(album.s), options)
     fold = _folds(album, options)
-    mark = fingerprint(album.s, album.pictures.read(np.arange(4)), album.grid, schedule, fold, options.seed)
+    mark = fingerprint(album.s, album.images.read(np.arange(4)), album.grid, schedule, fold, options.seed)
     checkpoints = Checkpoints(options.checkpoint, mark)
     seed = int(np.random.SeedSequence([options.seed, 0x1A6E]).generate_state(1)[0])
     every = range(int(fold.max()) + 1)
@@ -145,7 +145,7 @@ def _cross_fit(album: Album, options: Options) -> tuple[Critic, FitReport]:
     checkpoints.clear()
     candidates = {"null": 0.0, "causal": float(found.mean()), "any-mask": float(masked.whole.mean())}
     nets = [whole] if isinstance(whole, CausalNet) else []
-    critic = Images(album.grid, len(album.prior), nets, masked.nets, (causal.belief, masked.belief))
+    critic = ImageCritic(album.grid, len(album.prior), nets, masked.nets, (causal.belief, masked.belief))
     how = "augmented" if work.schedule.varied else "as they are"
     chosen = (
         f"images {how}: causal network × {causal.belief:.2f}, "
@@ -201,7 +201,7 @@ class _Work:
         generator = torch.Generator().manual_seed(self.seed + k)
         rows, parts = np.flatnonzero(self.fold == k), []
         for start in range(0, len(rows), _AT_ONCE):
-            images = to_input(self.album.pictures.read(rows[start : start + _AT_ONCE]))
+            images = to_input(self.album.images.read(rows[start : start + _AT_ONCE]))
             with torch.no_grad():
                 parts.append(ask(net, images, self.album.grid, generator).transpose(0, 1).numpy())
         return np.concatenate(parts, axis=1)
@@ -257,13 +257,13 @@ def _ask_masks(net: nn.Module, x: Tensor, grid: Grid, generator: torch.Generator
     return torch.stack([net(masked_input(x, seen, grid)) * seen.any(dim=1)[:, None] for seen in masks], dim=1)
 
 
-def _training_gain(critic: Images, album: Album) -> float:
+def _training_gain(critic: ImageCritic, album: Album) -> float:
     """The information that the final critic shows on images it was trained on."""
     log_prior, values = torch.from_numpy(album.log_prior), []
     index = np.arange(min(_ENOUGH, len(album.s)))
     for start in range(0, len(index), _AT_ONCE):
         part = index[start : start + _AT_ONCE]
         with torch.no_grad():
-            g = normalise(critic.scores(album.pictures.read(part)), log_prior).numpy()
+            g = normalise(critic.scores(album.images.read(part)), log_prior).numpy()
         values.append(g[np.arange(len(part)), album.s[part]])
     return float(np.concatenate(values).mean())

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lowtide.errors import LowtideError
-from lowtide.images.arrays import ArrayPictures
-from lowtide.images.encoder import Ints, Pictures, Pixels
+from lowtide.images.arrays import ArrayImages
+from lowtide.images.encoder import Images, Ints, Pixels
 from lowtide.images.files import UnusableError, decode, spread
 from lowtide.images.layouts import SPLIT, Layout, take_rows
 from lowtide.table_files.formats import find_column
@@ -51,7 +51,7 @@ class Skipped:
 
 
 @dataclass(frozen=True, eq=False)
-class FilePictures:
+class FileImages:
     """Image files of one size, decoded on several threads whenever they are read.
 
     Attributes:
@@ -91,8 +91,8 @@ class FilePictures:
 
 
 @dataclass(frozen=True, eq=False)
-class PictureFolder:
-    """Images of one size and what is said about each; `Pictures` for everything that takes images.
+class ImageFolder:
+    """Images of one size and what is said about each; `Images` for everything that takes images.
 
     Attributes:
         path: the folder or file.
@@ -111,7 +111,7 @@ class PictureFolder:
     names: tuple[str, ...]
     labels: pa.Table
     skipped: Skipped
-    source: Pictures
+    source: Images
     rows: Ints
     folder: str = ""
     label_file: str = ""
@@ -132,7 +132,7 @@ class PictureFolder:
     def in_memory(self) -> bool:
         """Whether reading is no more than copying."""
         source = self.source
-        if not isinstance(source, ArrayPictures) or source.array.dtype != np.uint8:
+        if not isinstance(source, ArrayImages) or source.array.dtype != np.uint8:
             return False
         return source.array.shape[1:] in (source.shape, source.shape[:2])
 
@@ -154,7 +154,7 @@ class PictureFolder:
         """(n,) which part of the data each image belongs to, such as `train` and `test`, if anything says so."""
         return self.column(SPLIT) if SPLIT in self.columns else None
 
-    def take(self, index: Ints | NDArray[np.bool_]) -> PictureFolder:
+    def take(self, index: Ints | NDArray[np.bool_]) -> ImageFolder:
         """Some of the images, by number or by mask, in the order given."""
         rows = np.arange(len(self))[np.asarray(index)]
         names = tuple(self.names[row] for row in rows)

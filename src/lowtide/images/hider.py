@@ -18,21 +18,21 @@ from lowtide.disclose.budget import Reading
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.errors import LowtideError
-from lowtide.images.encoder import Grid, Pictures, as_pictures
-from lowtide.images.mechanism import PictureMechanism
-from lowtide.images.policies import PicturePaper, PicturePlan, PicturePolicy
+from lowtide.images.encoder import Grid, Images, as_images
+from lowtide.images.mechanism import ImageMechanism
+from lowtide.images.policies import FixedPatches, PaperPatches, PatchPolicy
 from lowtide.images.released import Released, all_flags
-from lowtide.images.sequential import PictureSequential
+from lowtide.images.sequential import SequentialPatches
 from lowtide.interface import Estimate
 from lowtide.labels import Classes
 from lowtide.tables.planning import Point
 
-FORMAT = "lowtide-picture-hider"
+FORMAT = "lowtide-image-hider"
 Config = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class PictureHider:
+class ImageHider:
     """Hides in images what a policy says, by a mechanism.
 
     Attributes:
@@ -41,41 +41,41 @@ class PictureHider:
         card: what is known of the release it was rehearsed with.
     """
 
-    policy: PicturePolicy
-    mechanism: PictureMechanism
+    policy: PatchPolicy
+    mechanism: ImageMechanism
     card: ReleaseCard
 
     def transform(self, images: Any, *, noise: KeyedNoise | None = None, ids: Any = None) -> Any:
-        """Hide in images: an array gives an array of the same shape, `Pictures` give `Pictures` that hide when read.
+        """Hide in images: an array gives an array of the same shape, `Images` give `Images` that hide when read.
 
         Args:
-            images: bytes (n, height, width) or (n, height, width, channels), or `Pictures`.
+            images: bytes (n, height, width) or (n, height, width, channels), or `Images`.
             noise: where noise is drawn from, if the mechanism draws any.
             ids: one value per image that stays with it; needed where noise is drawn.
         """
-        pictures = self.read(images)
-        numbers = row_ids(ids, len(pictures)) if self.mechanism.draws else None
+        opened = self.read(images)
+        numbers = row_ids(ids, len(opened)) if self.mechanism.draws else None
         if self.mechanism.draws and noise is None:
             raise LowtideError("hidden patches need noise; give noise=KeyedNoise(key), with a key from new_key()")
-        release = Released(pictures, self.policy, self.mechanism, noise, numbers)
+        release = Released(opened, self.policy, self.mechanism, noise, numbers)
         if isinstance(images, np.ndarray):
-            return release.read(np.arange(len(pictures))).reshape(images.shape)
+            return release.read(np.arange(len(opened))).reshape(images.shape)
         return release
 
     def flags(self, images: Any) -> Bools:
         """What is hidden of each image, (n, m)."""
         return all_flags(self.read(images), self.policy)
 
-    def read(self, images: Any) -> Pictures:
+    def read(self, images: Any) -> Images:
         """Images of the size that was fitted, or an error."""
-        pictures, grid = as_pictures(images), self.mechanism.grid
-        if tuple(pictures.shape) != (grid.height, grid.width, grid.channels):
-            height, width, channels = pictures.shape
+        opened, grid = as_images(images), self.mechanism.grid
+        if tuple(opened.shape) != (grid.height, grid.width, grid.channels):
+            height, width, channels = opened.shape
             raise LowtideError(
                 f"the plan is for images of {grid.width}×{grid.height} pixels and {grid.channels} channel(s), "
                 f"got {width}×{height} and {channels}; resize them, or plan for that size"
             )
-        return pictures
+        return opened
 
     def save(self, path: str | Path) -> None:
         """Write `config.json`, `model.safetensors`, `card.json`, `card.md` into the folder `path`; keep it inside."""
@@ -88,16 +88,16 @@ class PictureHider:
         return {"policy": policy, "mechanism": self.mechanism.to_config(), "card": self.card.to_json()}, tensors
 
     @classmethod
-    def load(cls, path: str | Path) -> PictureHider:
+    def load(cls, path: str | Path) -> ImageHider:
         """Read a hider back from the folder `path`."""
         config, tensors = read_bundle(Path(path), form=FORMAT)
         return cls.from_parts(config, tensors, path)
 
     @classmethod
-    def from_parts(cls, config: Mapping[str, Any], tensors: dict[str, Tensor], path: str | Path) -> PictureHider:
+    def from_parts(cls, config: Mapping[str, Any], tensors: dict[str, Tensor], path: str | Path) -> ImageHider:
         """Rebuild what `parts` took apart; `path`, where it came from, is for the error message."""
         try:
-            mechanism = PictureMechanism.from_config(config["mechanism"])
+            mechanism = ImageMechanism.from_config(config["mechanism"])
             policy = _read_policy(config["policy"], tensors, mechanism, path)
             card = ReleaseCard.from_json(config["card"])
             if len(card.features) != len(mechanism.grid):
@@ -109,8 +109,8 @@ class PictureHider:
             raise LowtideError(f"{path} lacks or garbles a part of what is to be hidden; make it again") from error
 
 
-def _policy_parts(policy: PicturePolicy) -> tuple[Config, dict[str, Tensor]]:
-    if isinstance(policy, PicturePlan):
+def _policy_parts(policy: PatchPolicy) -> tuple[Config, dict[str, Tensor]]:
+    if isinstance(policy, FixedPatches):
         tensors = {
             "hidden": torch.from_numpy(policy.hidden),
             "keep": torch.from_numpy(policy.keep),
@@ -120,7 +120,7 @@ def _policy_parts(policy: PicturePolicy) -> tuple[Config, dict[str, Tensor]]:
             "points": torch.from_numpy(np.stack([point.hidden for point in policy.curve])),
         }
         return {"name": "plan", "curve": [{**asdict(point), "hidden": None} for point in policy.curve]}, tensors
-    if not isinstance(policy, (PicturePaper, PictureSequential)) or not isinstance(policy.density, Density):
+    if not isinstance(policy, (PaperPatches, SequentialPatches)) or not isinstance(policy.density, Density):
         raise LowtideError(f"cannot save a {type(policy).__name__} with another density than that of a TIDE")
     classes = Classes(tuple(range(len(policy.density.classes.labels))), policy.density.classes.prior)
     density, weights = replace(policy.density, classes=classes, report=None).parts()
@@ -129,8 +129,8 @@ def _policy_parts(policy: PicturePolicy) -> tuple[Config, dict[str, Tensor]]:
 
 
 def _read_policy(
-    config: Mapping[str, Any], tensors: dict[str, Tensor], mechanism: PictureMechanism, where: Any
-) -> PicturePolicy:
+    config: Mapping[str, Any], tensors: dict[str, Tensor], mechanism: ImageMechanism, where: Any
+) -> PatchPolicy:
     grid = mechanism.grid
     if config["name"] == "plan":
         masks = {name: _mask(tensors[name].numpy(), grid) for name in ("hidden", "keep", "hide")}
@@ -139,12 +139,12 @@ def _read_policy(
             raise LowtideError("the order of the plan does not name every patch once; make it again")
         points = zip(config["curve"], tensors["points"].numpy(), strict=True)
         curve = tuple(_read_point(point, _mask(hidden, grid)) for point, hidden in points)
-        return PicturePlan(grid, masks["hidden"], order, masks["keep"], masks["hide"], curve, marginal)
+        return FixedPatches(grid, masks["hidden"], order, masks["keep"], masks["hide"], curve, marginal)
     density = Density.from_parts(config["density"], tensors, where)
     keep, hide = (_mask(np.array(config[name]), grid) for name in ("keep", "hide"))
     if config["name"] == "disclosed":
-        return PictureSequential(density, mechanism, float(config["epsilon"]), keep, hide)
-    return PicturePaper(density, float(config["epsilon"]), keep, hide)
+        return SequentialPatches(density, mechanism, float(config["epsilon"]), keep, hide)
+    return PaperPatches(density, float(config["epsilon"]), keep, hide)
 
 
 def _mask(values: Any, grid: Grid) -> Bools:

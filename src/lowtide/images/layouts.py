@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from lowtide.errors import LowtideError
-from lowtide.images.files import FORMATS, NOT_AN_IMAGE, is_picture
+from lowtide.images.files import FORMATS, NOT_AN_IMAGE, is_image
 from lowtide.images.label_files import attributes, partition, poses, split_column
 from lowtide.table_files.formats import find_column
 from lowtide.table_files.reading import read
@@ -69,7 +69,7 @@ def list_folder(root: Path) -> Listing:
         values = split_column(root / SPLIT_FILE, listing.names, folder=listing.folder)
         labels = pa.table({**_columns(labels), SPLIT: values})
     inside = listing.folder + "/" if listing.folder else ""
-    others = [name for name in files if name.startswith(inside) and not is_picture(name) and not _is_beside(name)]
+    others = [name for name in files if name.startswith(inside) and not is_image(name) and not _is_beside(name)]
     left_out = {**listing.left_out, NOT_AN_IMAGE: tuple(others)}
     left_out = {reason: names for reason, names in left_out.items() if names}
     return Listing(listing.layout, listing.names, labels, left_out, listing.folder, listing.label_file)
@@ -132,23 +132,23 @@ def _metadata(root: Path, files: Sequence[str]) -> Listing | None:
         labels = pa.concat_tables([table for _, table in parts], promote_options="permissive")
     except pa.ArrowException:
         raise LowtideError(f"the metadata files of {root} have columns of different types; make them alike") from None
-    pictures = [name for name in files if is_picture(name)]
+    images = [name for name in files if is_image(name)]
     names = [name for paths, _ in parts for name in paths]
     suffix = PurePosixPath(places[0]).name
-    return _joined("metadata", names, labels, pictures=pictures, others=files, label_file=suffix, where=root)
+    return _joined("metadata", names, labels, images=images, others=files, label_file=suffix, where=root)
 
 
 def _genki(root: Path, files: Sequence[str]) -> Listing | None:
     """GENKI-4K: line n of `labels.txt` is about file n of `files/`."""
     if GENKI_LABELS not in files or not (root / GENKI_FOLDER).is_dir():
         return None
-    pictures = [name for name in files if PurePosixPath(name).parent.as_posix() == GENKI_FOLDER and is_picture(name)]
-    lines, total, labels = poses(root / GENKI_LABELS, [PurePosixPath(name).name for name in pictures])
-    kept = [name for name, line in zip(pictures, lines, strict=True) if line >= 0]
+    images = [name for name in files if PurePosixPath(name).parent.as_posix() == GENKI_FOLDER and is_image(name)]
+    lines, total, labels = poses(root / GENKI_LABELS, [PurePosixPath(name).name for name in images])
+    kept = [name for name, line in zip(images, lines, strict=True) if line >= 0]
     taken = [line for line in lines if line >= 0]
     unused = sorted(set(range(total)) - set(taken))
     left_out = {
-        NO_LABEL: tuple(name for name, line in zip(pictures, lines, strict=True) if line < 0),
+        NO_LABEL: tuple(name for name, line in zip(images, lines, strict=True) if line < 0),
         NO_FILE: tuple(f"{GENKI_LABELS}, line {line + 1}" for line in unused),
     }
     return Listing("genki", tuple(kept), take_rows(labels, taken), left_out, GENKI_FOLDER, GENKI_LABELS)
@@ -165,30 +165,28 @@ def _celeba(root: Path, files: Sequence[str]) -> Listing | None:
     splits = [f"{CELEBA_SPLIT}{suffix}" for suffix in (".txt", ".csv") if f"{CELEBA_SPLIT}{suffix}" in files]
     if splits:
         labels = pa.table({**_columns(labels), SPLIT: partition(root / splits[0], names)})
-    pictures = [name for name in files if name.startswith(folder + "/") and is_picture(name)]
+    images = [name for name in files if name.startswith(folder + "/") and is_image(name)]
     paths = [f"{folder}/{_safe(name, root / found[0])}" for name in names]
-    return _joined(
-        "celeba", paths, labels, pictures=pictures, others=files, folder=folder, label_file=found[0], where=root
-    )
+    return _joined("celeba", paths, labels, images=images, others=files, folder=folder, label_file=found[0], where=root)
 
 
 def _folders(root: Path, files: Sequence[str]) -> Listing:
     """A folder per class, below a folder per split or not; or images about which nothing is said."""
-    pictures = [PurePosixPath(name).parts for name in files if is_picture(name)]
-    if not pictures:
+    images = [PurePosixPath(name).parts for name in files if is_image(name)]
+    if not images:
         endings = ", ".join(FORMATS)
         raise LowtideError(
             f"{root} holds no images ({endings}); give a folder per class, a folder with metadata.csv or "
             "metadata.jsonl, GENKI-4K or CelebA as they come, or an .npz file"
         )
-    depth = 1 if all(parts[0] in _SPLITS and len(parts) > 1 for parts in pictures) else 0
-    classes = {parts[depth] for parts in pictures if len(parts) > depth + 1}
+    depth = 1 if all(parts[0] in _SPLITS and len(parts) > 1 for parts in images) else 0
+    classes = {parts[depth] for parts in images if len(parts) > depth + 1}
     is_classes = len(classes) > 1
-    kept = [parts for parts in pictures if len(parts) > depth + 1] if is_classes else pictures
+    kept = [parts for parts in images if len(parts) > depth + 1] if is_classes else images
     columns = {LABEL: [parts[depth] for parts in kept]} if is_classes else {}
     if depth:
         columns[SPLIT] = [parts[0] for parts in kept]
-    unlabelled = sorted({"/".join(parts) for parts in pictures} - {"/".join(parts) for parts in kept})
+    unlabelled = sorted({"/".join(parts) for parts in images} - {"/".join(parts) for parts in kept})
     layout: Layout = "classes" if is_classes else "plain"
     return Listing(layout, tuple("/".join(parts) for parts in kept), pa.table(columns), {NO_LABEL: tuple(unlabelled)})
 
@@ -198,7 +196,7 @@ def _joined(
     names: Sequence[str],
     labels: pa.Table,
     *,
-    pictures: Iterable[str],
+    images: Iterable[str],
     others: Iterable[str],
     where: Path,
     folder: str = "",
@@ -208,7 +206,7 @@ def _joined(
     twice = sum(times > 1 for times in Counter(names).values())
     if twice:
         raise LowtideError(f"the labels of {where} name {twice} file(s) more than once; keep one row for each")
-    there = set(pictures)
+    there = set(images)
     known = set(others)
     rows = sorted((name, row) for row, name in enumerate(names) if name in there)
     kept = tuple(name for name, _ in rows)

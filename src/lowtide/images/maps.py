@@ -18,7 +18,7 @@ FEWEST_IMAGES = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class PictureMaps:
+class ImageMaps:
     """Maps over the average image, and single images.
 
     Attributes:

@@ -28,7 +28,7 @@ GREY = 128  # what a painted-over pixel shows: the middle of the range tells not
 
 
 @dataclass(frozen=True)
-class PictureMechanism:
+class ImageMechanism:
     """How the hidden patches of images are disclosed.
 
     Attributes:
@@ -98,7 +98,7 @@ class PictureMechanism:
         return asdict(self)
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> PictureMechanism:
+    def from_config(cls, config: Mapping[str, Any]) -> ImageMechanism:
         """Read back what `to_config` wrote."""
         return cls(**{**config, "grid": Grid(**config["grid"])})
 

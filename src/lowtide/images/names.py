@@ -18,7 +18,7 @@ from scipy.stats import chi2, norm, rankdata
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Ints
 from lowtide.images.files import FORMATS
-from lowtide.images.folder import PictureFolder
+from lowtide.images.folder import ImageFolder
 from lowtide.table_files.formats import AnyPath, existing
 
 _Z = 4.0  # deviations from chance that count as telling, after counting how many tests there were
@@ -82,7 +82,7 @@ def names_tell(names: Sequence[str], codes: ArrayLike) -> NameCheck:
     return NameCheck(bool(how), how, auc)
 
 
-def shuffled_names(source: PictureFolder, *, png: bool = False, seed: int | None = None) -> tuple[str, ...]:
+def shuffled_names(source: ImageFolder, *, png: bool = False, seed: int | None = None) -> tuple[str, ...]:
     """New names in random order: numbers, all with the same suffix, in the folder where the layout has its images.
 
     Args:
@@ -120,7 +120,7 @@ def mapping_text(released: Sequence[str], source: Sequence[str]) -> str:
     return text.getvalue()
 
 
-def pair(release: PictureFolder, reference: PictureFolder, *, mapping: AnyPath | None = None) -> tuple[Ints, Ints]:
+def pair(release: ImageFolder, reference: ImageFolder, *, mapping: AnyPath | None = None) -> tuple[Ints, Ints]:
     """Find the same images in a release and in the data it was made from.
 
     Args:

@@ -19,13 +19,13 @@ from lowtide.disclose.certificate import Certificate, certify_disclosed, certify
 from lowtide.disclose.keys import open_noise
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
 from lowtide.errors import LowtideError, count, one_of, within
-from lowtide.images.encoder import Grid, as_pictures
-from lowtide.images.hider import PictureHider
-from lowtide.images.mechanism import PictureMechanism
-from lowtide.images.policies import PicturePaper, PicturePlan, PicturePolicy
-from lowtide.images.problem import CHECKERS, PictureProblem, Tick, make_plan
+from lowtide.images.encoder import Grid, as_images
+from lowtide.images.hider import ImageHider
+from lowtide.images.mechanism import ImageMechanism
+from lowtide.images.policies import FixedPatches, PaperPatches, PatchPolicy
+from lowtide.images.problem import CHECKERS, ImageProblem, Tick, make_plan
 from lowtide.images.released import all_flags
-from lowtide.images.sequential import PictureSequential, fit_density, make_sequential
+from lowtide.images.sequential import SequentialPatches, fit_density, make_sequential
 from lowtide.labels import is_vector, read_classes
 from lowtide.progress import progress_bar
 from lowtide.tables.problem import Check
@@ -71,7 +71,7 @@ class ImageObfuscator(BaseEstimator):  # type: ignore[misc]
         random_state: the seed of everything but the noise of the release.
 
     Attributes:
-        policy_: the fitted policy, a `PicturePlan`, a `PictureSequential` or a `PicturePaper`.
+        policy_: the fitted policy, a `FixedPatches`, a `SequentialPatches` or a `PaperPatches`.
         mechanism_: how hidden patches are disclosed.
         check_: what fresh attackers made of the rehearsal.
         leakage_: what the strongest of them learnt, with its interval.
@@ -118,7 +118,7 @@ class ImageObfuscator(BaseEstimator):  # type: ignore[misc]
         """Learn which patches to hide.
 
         Args:
-            images: `Pictures`, or bytes (n, height, width) or (n, height, width, channels).
+            images: `Images`, or bytes (n, height, width) or (n, height, width, channels).
             s: the secret of every image, finitely many values.
         """
         problem = self._read(images, s)
@@ -126,12 +126,12 @@ class ImageObfuscator(BaseEstimator):  # type: ignore[misc]
             self.policy_, self.check_ = self._decide(problem, lambda done: tick(int(100 * done)))
         self.mechanism_, self.leakage_ = problem.mechanism, self.check_.leakage
         self._noise = open_noise(self.key_file) if problem.mechanism.draws else None
-        self.card_ = self._card(problem, all_flags(problem.pictures, self.policy_))
-        self.hider_ = PictureHider(self.policy_, self.mechanism_, self.card_)
+        self.card_ = self._card(problem, all_flags(problem.images, self.policy_))
+        self.hider_ = ImageHider(self.policy_, self.mechanism_, self.card_)
         return self
 
     def transform(self, images: Any, *, ids: Any = None) -> Any:
-        """Hide in images what the policy says: an array gives an array, `Pictures` give `Pictures`.
+        """Hide in images what the policy says: an array gives an array, `Images` give `Images`.
 
         Args:
             images: of the size of the reference images.
@@ -145,33 +145,33 @@ class ImageObfuscator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "hider_")
         return self.hider_.flags(images)
 
-    def _read(self, images: Any, s: ArrayLike | None) -> PictureProblem:
+    def _read(self, images: Any, s: ArrayLike | None) -> ImageProblem:
         """Check what was given and lay it out."""
         one_of("policy", self.policy, ("plan", "disclosed", "paper"))
         one_of("mechanism", self.mechanism, ("redact", "gaussian"))
         self._check_limits()
         if s is None:
             raise LowtideError("ImageObfuscator needs the secret of every image: give s")
-        pictures = as_pictures(images)
+        opened = as_images(images)
         shape = np.asarray(s).shape
-        if shape[:1] != (len(pictures),):
-            raise LowtideError(f"there are {len(pictures)} images and s has shape {shape}; they must match")
+        if shape[:1] != (len(opened),):
+            raise LowtideError(f"there are {len(images)} images and s has shape {shape}; they must match")
         if is_vector(s):
             raise LowtideError("the secret is a vector of numbers; hiding needs finitely many values: put it into bins")
         classes, codes = read_classes(s)
         refuse_few(codes, classes, "images")
-        grid = Grid(*pictures.shape, count("patch", self.patch, 1))
+        grid = Grid(*opened.shape, count("patch", self.patch, 1))
         keep, hide = numbered("keep", self.keep, len(grid)), numbered("hide", self.hide, len(grid))
         if (keep & hide).any():
             raise LowtideError(f"{int((keep & hide).sum())} patch(es) cannot be both kept and hidden; choose")
         lam = (_NOISE if self.lam is None else self.lam) if self.mechanism == "gaussian" else self.lam
         seed = count("random_state", self.random_state, 0)
         key = np.random.SeedSequence([seed, _ROOM]).generate_state(KEY_BYTES // 4).tobytes()
-        return PictureProblem(
-            pictures,
+        return ImageProblem(
+            opened,
             codes,
             classes,
-            PictureMechanism(grid, self.mechanism, lam),
+            ImageMechanism(grid, self.mechanism, lam),
             keep,
             hide,
             KeyedNoise(key),
@@ -192,13 +192,13 @@ class ImageObfuscator(BaseEstimator):  # type: ignore[misc]
         if self.budget is not None and self.kept is not None:
             raise LowtideError("give a budget or the share of pixels to keep, not both: one follows from the other")
 
-    def _decide(self, problem: PictureProblem, tick: Tick) -> tuple[PicturePolicy, Check]:
+    def _decide(self, problem: ImageProblem, tick: Tick) -> tuple[PatchPolicy, Check]:
         grid = problem.mechanism.grid
         tide = TIDE(features=grid.patch, max_steps=self.steps, progress=self.progress, random_state=self.random_state)
         if self.policy == "paper":
             # As the paper does, all images are used; the rule promises nothing anyway.
-            density = fit_density(tide, problem.pictures, problem.codes)
-            policy = PicturePaper(density, self._threshold, problem.keep, problem.hide)
+            density = fit_density(tide, problem.images, problem.codes)
+            policy = PaperPatches(density, self._threshold, problem.keep, problem.hide)
             return policy, problem.check(policy)
         budget = None if self.budget is None else Budget.read(self.budget)
         if budget is None and self.kept is None and (self.policy == "plan" or self.epsilon is None):
@@ -213,7 +213,7 @@ class ImageObfuscator(BaseEstimator):  # type: ignore[misc]
     def _threshold(self) -> float:
         return _PAPER_EPSILON if self.epsilon is None else float(self.epsilon)
 
-    def _card(self, problem: PictureProblem, flags: Bools) -> ReleaseCard:
+    def _card(self, problem: ImageProblem, flags: Bools) -> ReleaseCard:
         """The card of the rehearsed release of the reference images."""
         grid, attacks, hidden = problem.mechanism.grid, self.check_.attacks, flags.mean(axis=0)
         asked = self.policy == "plan" or self.epsilon is None
@@ -242,12 +242,12 @@ class ImageObfuscator(BaseEstimator):  # type: ignore[misc]
             },
         )
 
-    def _certificate(self, problem: PictureProblem) -> Certificate:
+    def _certificate(self, problem: ImageProblem) -> Certificate:
         mechanism, prior = problem.mechanism, problem.classes.prior
-        if isinstance(self.policy_, PicturePlan):
+        if isinstance(self.policy_, FixedPatches):
             epsilon = _STATED_AT if self.epsilon is None else float(self.epsilon)
             return certify_plan(epsilon, prior, ratios=mechanism.ratios(), hidden=self.policy_.hidden)
-        if isinstance(self.policy_, PictureSequential):
+        if isinstance(self.policy_, SequentialPatches):
             return certify_disclosed(self.policy_.epsilon, prior, features=len(mechanism.grid))
         # Pixels lie in [0, 1], where radius and diameter are both √(pixels · channels).
         radii = np.sqrt(mechanism.grid.sizes * mechanism.grid.channels)

@@ -12,7 +12,7 @@ import numpy as np
 from lowtide.errors import LowtideError, count
 from lowtide.images.arrays import NO_LABELS, open_npz
 from lowtide.images.files import Header, Size, UnusableError, look, quiet, spread
-from lowtide.images.folder import FilePictures, PictureFolder, Skipped
+from lowtide.images.folder import FileImages, ImageFolder, Skipped
 from lowtide.images.layouts import list_folder, take_rows
 from lowtide.progress import progress_bar
 from lowtide.table_files.formats import AnyPath, existing
@@ -21,7 +21,7 @@ _BATCH = 256
 _MOST = 3  # sizes in a sentence
 
 
-def open_pictures(
+def open_images(
     path: AnyPath,
     *,
     resize: tuple[int, int] | None = None,
@@ -29,7 +29,7 @@ def open_pictures(
     grey: bool = False,
     thorough: bool = False,
     progress: bool | None = None,
-) -> PictureFolder:
+) -> ImageFolder:
     """Open images by their headers; no more than one batch of them is ever decoded.
 
     Recognised are a folder per class (the column `label`), Hugging Face's ImageFolder (`metadata.csv`, `.jsonl` or
@@ -72,19 +72,17 @@ def open_pictures(
     names = tuple(listing.names[row] for row in kept)
     shape = (height, width, 1 if grey or all(header.grey for header in good) else 3)
     labels = take_rows(listing.labels, kept)
-    source = FilePictures(place, names, shape, resize is not None)
+    source = FileImages(place, names, shape, resize is not None)
     rows = np.arange(len(names))
-    return PictureFolder(
-        place, listing.layout, names, labels, skipped, source, rows, listing.folder, listing.label_file
-    )
+    return ImageFolder(place, listing.layout, names, labels, skipped, source, rows, listing.folder, listing.label_file)
 
 
-def _open_archive(place: Path, *, resize: Size | None, strict: bool, grey: bool) -> PictureFolder:
+def _open_archive(place: Path, *, resize: Size | None, strict: bool, grey: bool) -> ImageFolder:
     archive = open_npz(place, resize=resize, grey=grey)
     skipped = Skipped({NO_LABELS: archive.left_out} if archive.left_out else {})
     rows = np.arange(len(archive.images))
     _refuse_if(strict, skipped, place)
-    return PictureFolder(
+    return ImageFolder(
         place, "npz", archive.names, archive.labels, skipped, archive.images, rows, label_file=archive.key
     )
 

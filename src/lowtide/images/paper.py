@@ -76,6 +76,6 @@ def _gain(critic: PaperImages, album: Album, trim: float) -> float:
     for start in range(0, min(_ENOUGH, len(album.s)), 64):
         index = np.arange(start, min(start + 64, len(album.s)))
         with torch.no_grad():
-            g = critic.scores(album.pictures.read(index)).clamp(-trim, trim).numpy()
+            g = critic.scores(album.images.read(index)).clamp(-trim, trim).numpy()
         values.append(g[np.arange(len(index)), album.s[index]])
     return float(np.concatenate(values).mean())

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from lowtide.bundles import read_bundle, write_bundle
 from lowtide.errors import LowtideError
-from lowtide.images.folder import PictureFolder
-from lowtide.images.hider import PictureHider
-from lowtide.images.opening import open_pictures
+from lowtide.images.folder import ImageFolder
+from lowtide.images.hider import ImageHider
+from lowtide.images.opening import open_images
 
-FORMAT = "lowtide-picture-plan"
+FORMAT = "lowtide-image-plan"
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,14 +29,14 @@ class FolderPlan:
         grey: whether colours are made grey.
     """
 
-    hider: PictureHider
+    hider: ImageHider
     secret: str
     resize: tuple[int, int] | None = None
     grey: bool = False
 
-    def open(self, path: Path, *, strict: bool = False, progress: bool | None = None) -> PictureFolder:
+    def open(self, path: Path, *, strict: bool = False, progress: bool | None = None) -> ImageFolder:
         """Open images the way the plan was made for, every file decoded once: a damaged one is found before writing."""
-        return open_pictures(path, resize=self.resize, grey=self.grey, strict=strict, thorough=True, progress=progress)
+        return open_images(path, resize=self.resize, grey=self.grey, strict=strict, thorough=True, progress=progress)
 
     def save(self, path: str | Path) -> None:
         """Write `config.json`, `model.safetensors`, `card.json`, `card.md` into the folder `path`; keep it inside."""
@@ -48,7 +48,7 @@ class FolderPlan:
     def load(cls, path: str | Path) -> FolderPlan:
         """Read a plan back from the folder `path`."""
         config, tensors = read_bundle(Path(path), form=FORMAT)
-        hider = PictureHider.from_parts(config, tensors, path)
+        hider = ImageHider.from_parts(config, tensors, path)
         try:
             resize = config["resize"] and (int(config["resize"][0]), int(config["resize"][1]))
             if not isinstance(config["secret"], str) or not isinstance(config["grey"], bool):
@@ -60,7 +60,7 @@ class FolderPlan:
             ) from error
 
 
-def is_picture_plan(path: Path) -> bool:
+def is_image_plan(path: Path) -> bool:
     """Whether the folder `path` holds a plan for images."""
     config = path / "config.json"
     return config.is_file() and f'"{FORMAT}"' in config.read_text(encoding="utf-8", errors="replace")[:200]

@@ -12,7 +12,7 @@ from lowtide.errors import Floats
 from lowtide.images.encoder import Grid, Ints
 from lowtide.images.ordering import Spread, showing_order
 from lowtide.images.planning_attackers import CELLS, EdgeScout
-from lowtide.images.policies import PicturePlan
+from lowtide.images.policies import FixedPatches
 from lowtide.images.thumbnails import Thumbnails
 from lowtide.images.units import Units
 from lowtide.tables.planning import Point
@@ -22,7 +22,7 @@ _ORDERING = 0.4  # of the work
 
 
 @dataclass(frozen=True, eq=False)
-class PicturePlanner:
+class PatchPlanner:
     """Finds the order of hiding, then reads releases along it with attackers that are fitted afresh.
 
     Attributes:
@@ -43,14 +43,14 @@ class PicturePlanner:
     seed: int
     tick: Callable[[float], None] = field(default=lambda _: None)
 
-    def plan(self) -> PicturePlan:
+    def plan(self) -> FixedPatches:
         """The plan that hides nothing but what must be, with the order and the curve of all others."""
         order = self.order()
         self.tick(_ORDERING)
         scout = EdgeScout(self.data, mirror=self.mirror, seed=self.seed)
         start = self.data.shown(self.grid.spread(self.hide))
         marginal = np.where(self.hide, np.nan, self._of_patches(scout.where(start)))
-        plan = PicturePlan(self.grid, self.hide.copy(), order, self.keep, self.hide, (), marginal)
+        plan = FixedPatches(self.grid, self.hide.copy(), order, self.keep, self.hide, (), marginal)
         points: list[Point] = []
         for number, share in enumerate(_SHARES):
             here = plan.at(float(share))

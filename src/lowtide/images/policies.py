@@ -14,7 +14,7 @@ from lowtide.images.encoder import Grid, Ints, Pixels
 from lowtide.tables.planning import Point
 
 
-class PicturePolicy(Protocol):
+class PatchPolicy(Protocol):
     """Says what to hide."""
 
     name: ClassVar[str]
@@ -33,7 +33,7 @@ class Conditionals(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class PicturePlan:
+class FixedPatches:
     """One choice for everybody, and all choices that keep more or less.
 
     Attributes:
@@ -66,7 +66,7 @@ class PicturePlan:
         """The same for every image."""
         return np.tile(self.hidden, (len(pixels), 1))
 
-    def at(self, kept: float) -> PicturePlan:
+    def at(self, kept: float) -> FixedPatches:
         """The plan that keeps the share `kept` of the pixels, or a little more where patches do not add up to it."""
         share = float(within("kept", kept, 0.0, 1.0))
         area = np.cumsum(self.grid.sizes[self.order]) / self.grid.sizes.sum()
@@ -75,17 +75,17 @@ class PicturePlan:
         hidden[self.order[: min(free, int((area <= 1 - share + 1e-9).sum()))]] = True
         return replace(self, hidden=(hidden | self.hide) & ~self.keep)
 
-    def with_curve(self, points: Sequence[Point]) -> PicturePlan:
+    def with_curve(self, points: Sequence[Point]) -> FixedPatches:
         """The same plan with its curve."""
         return replace(self, curve=tuple(points))
 
-    def everything(self) -> PicturePlan:
+    def everything(self) -> FixedPatches:
         """The plan that hides all that may be hidden."""
         return replace(self, hidden=~self.keep)
 
 
 @dataclass(frozen=True, eq=False)
-class PicturePaper:
+class PaperPatches:
     """The paper's rule (Eq. 6 and 14): hide where the density given the *raw* past exceeds ε.
 
     Attributes:

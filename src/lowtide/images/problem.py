@@ -15,10 +15,10 @@ from lowtide.disclose.agreeing import hide_until_agreed
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.errors import LowtideError
-from lowtide.images.encoder import Chosen, Pictures, Pixels
-from lowtide.images.mechanism import PictureMechanism
-from lowtide.images.planning import PicturePlanner
-from lowtide.images.policies import PicturePlan, PicturePolicy
+from lowtide.images.encoder import Chosen, Images, Pixels
+from lowtide.images.mechanism import ImageMechanism
+from lowtide.images.planning import PatchPlanner
+from lowtide.images.policies import FixedPatches, PatchPolicy
 from lowtide.images.released import Released
 from lowtide.images.thumbnails import Thumbnails
 from lowtide.labels import Classes, Labels
@@ -33,11 +33,11 @@ _MORE = 0.05  # share of the pixels that is hidden in addition while attackers d
 
 
 @dataclass(frozen=True, eq=False)
-class PictureProblem:
+class ImageProblem:
     """What is to be decided.
 
     Attributes:
-        pictures: the reference images.
+        images: the reference images.
         codes: (n,) their classes.
         classes: the values of the secret and their prior.
         mechanism: how hidden patches are disclosed.
@@ -49,10 +49,10 @@ class PictureProblem:
         seed: of everything.
     """
 
-    pictures: Pictures
+    images: Images
     codes: Labels
     classes: Classes
-    mechanism: PictureMechanism
+    mechanism: ImageMechanism
     keep: Bools
     hide: Bools
     rehearsal: KeyedNoise
@@ -73,14 +73,14 @@ class PictureProblem:
         def hide(pixels: Pixels, rows: Labels) -> Pixels:
             return self.mechanism.hide(pixels, everything, noise=self.rehearsal, ids=row_ids(rows, len(rows)))
 
-        return Thumbnails.make(self.pictures, np.flatnonzero(~self.judged), self.codes, self.classes.prior, hide)
+        return Thumbnails.make(self.images, np.flatnonzero(~self.judged), self.codes, self.classes.prior, hide)
 
-    def release(self, policy: PicturePolicy) -> Released:
+    def release(self, policy: PatchPolicy) -> Released:
         """A rehearsal of the release."""
         ids = row_ids(np.arange(len(self.codes)), len(self.codes)) if self.mechanism.draws else None
-        return Released(self.pictures, policy, self.mechanism, self.rehearsal if self.mechanism.draws else None, ids)
+        return Released(self.images, policy, self.mechanism, self.rehearsal if self.mechanism.draws else None, ids)
 
-    def check(self, policy: PicturePolicy) -> Check:
+    def check(self, policy: PatchPolicy) -> Check:
         """Attack a rehearsal afresh; the leakage is what the strongest attacker has learnt of the judged images."""
         some = np.arange(len(self.codes))
         if len(some) > _ATTACKED:
@@ -97,9 +97,9 @@ class PictureProblem:
         return Check(with_overlooked(found.headline.information), found)
 
 
-def plan_curve(problem: PictureProblem, tick: Tick = lambda _: None) -> PicturePlan:
+def plan_curve(problem: ImageProblem, tick: Tick = lambda _: None) -> FixedPatches:
     """The order in which patches are best hidden, and the curve; nothing is hidden yet but what must be."""
-    return PicturePlanner(
+    return PatchPlanner(
         problem.thumbnails(),
         problem.mechanism.grid,
         problem.keep,
@@ -111,8 +111,8 @@ def plan_curve(problem: PictureProblem, tick: Tick = lambda _: None) -> PictureP
 
 
 def make_plan(
-    problem: PictureProblem, *, budget: Budget | None, kept: float | None, tick: Tick
-) -> tuple[PicturePlan, Check]:
+    problem: ImageProblem, *, budget: Budget | None, kept: float | None, tick: Tick
+) -> tuple[FixedPatches, Check]:
     """Plan for the whole population.
 
     With a budget, more is hidden until fresh attackers agree that it is kept; with a share to keep they only tell what
@@ -135,7 +135,7 @@ def make_plan(
     )
 
 
-def _unreachable(problem: PictureProblem, budget: Budget, check: Check) -> LowtideError:
+def _unreachable(problem: ImageProblem, budget: Budget, check: Check) -> LowtideError:
     left = check.leakage
     told = f"{left.value:.4f} nat [{left.low:.4f}, {left.high:.4f}]"
     if problem.keep.any():

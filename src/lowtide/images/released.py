@@ -8,16 +8,16 @@ import numpy as np
 
 from lowtide.density.masking import Bools
 from lowtide.disclose.noise import Ids, KeyedNoise
-from lowtide.images.encoder import Ints, Pictures, Pixels
-from lowtide.images.mechanism import PictureMechanism
-from lowtide.images.policies import PicturePlan, PicturePolicy
+from lowtide.images.encoder import Images, Ints, Pixels
+from lowtide.images.mechanism import ImageMechanism
+from lowtide.images.policies import FixedPatches, PatchPolicy
 
 BATCH = 256
 
 
 @dataclass(frozen=True, eq=False)
 class Released:
-    """The release of images; itself `Pictures`, never in memory as a whole.
+    """The release of images; itself `Images`, never in memory as a whole.
 
     Attributes:
         clean: the images.
@@ -27,9 +27,9 @@ class Released:
         ids: (n,) the numbers of the images that their noise is keyed by; `None` when none is drawn.
     """
 
-    clean: Pictures
-    policy: PicturePolicy
-    mechanism: PictureMechanism
+    clean: Images
+    policy: PatchPolicy
+    mechanism: ImageMechanism
     noise: KeyedNoise | None = field(default=None, repr=False)
     ids: Ids | None = field(default=None, repr=False)
 
@@ -46,14 +46,14 @@ class Released:
         pixels = self.clean.read(index)
         ids = None if self.ids is None else self.ids[index]
         # One choice for everybody is applied to all images at once.
-        hidden = self.policy.hidden if isinstance(self.policy, PicturePlan) else self.policy.flags(pixels)
+        hidden = self.policy.hidden if isinstance(self.policy, FixedPatches) else self.policy.flags(pixels)
         return self.mechanism.hide(pixels, hidden, noise=self.noise, ids=ids)
 
 
-def all_flags(pictures: Pictures, policy: PicturePolicy) -> Bools:
+def all_flags(images: Images, policy: PatchPolicy) -> Bools:
     """What is hidden of every image, (n, m), read batch by batch."""
     parts = [
-        policy.flags(pictures.read(np.arange(start, min(start + BATCH, len(pictures)))))
-        for start in range(0, len(pictures), BATCH)
+        policy.flags(images.read(np.arange(start, min(start + BATCH, len(images)))))
+        for start in range(0, len(images), BATCH)
     ]
     return np.concatenate(parts)

@@ -12,7 +12,7 @@ from lowtide.density.artefact import Density
 from lowtide.density.crossfit import stratified_folds
 from lowtide.density.tide import TIDE
 from lowtide.errors import Floats, LowtideError
-from lowtide.images.encoder import Chosen, Grid, Pixels, as_pictures, mean_image
+from lowtide.images.encoder import Chosen, Grid, Pixels, as_images, mean_image
 from lowtide.interface import Estimate
 from lowtide.labels import read_classes
 
@@ -24,7 +24,7 @@ _ROOM = 0x1A5CA
 
 
 @dataclass(frozen=True, eq=False)
-class PictureScan:
+class ImageScan:
     """What images tell about a secret, in nats.
 
     Attributes:
@@ -58,24 +58,24 @@ class PictureScan:
     density: Density = field(repr=False)
 
 
-def scan_pictures(images: Any, s: ArrayLike, *, estimator: TIDE, level: float = 0.95) -> PictureScan:
+def scan_images(images: Any, s: ArrayLike, *, estimator: TIDE, level: float = 0.95) -> ImageScan:
     """Fit a density on seven tenths of the images and ask it about the others.
 
     Args:
-        images: `Pictures`, or bytes (n, height, width, channels).
+        images: `Images`, or bytes (n, height, width, channels).
         s: the secret of every image, finitely many values.
         estimator: the `TIDE` to fit; its `features` is the side of a patch.
         level: of the confidence interval.
     """
-    pictures = as_pictures(images)
+    opened = as_images(images)
     classes, codes = read_classes(s)
-    if len(pictures) != len(codes):
-        raise LowtideError(f"there are {len(pictures)} images and s has {len(codes)} entries; they must match")
+    if len(opened) != len(codes):
+        raise LowtideError(f"there are {len(images)} images and s has {len(codes)} entries; they must match")
     rng = np.random.default_rng([_ROOM, len(codes)])
     held = np.flatnonzero(stratified_folds(codes, 10, rng) < 3)
     rest = np.setdiff1d(np.arange(len(codes)), held)
     labels = np.array(classes.labels, dtype=object)[codes]
-    density = estimator.fit(Chosen(pictures, rest), labels[rest]).artefact
+    density = estimator.fit(Chosen(opened, rest), labels[rest]).artefact
     if not isinstance(density, Density):
         raise LowtideError("a scan needs a secret of finitely many values; put numbers into bins first")
     held = rng.permutation(held)[:_HELD_OUT]
@@ -83,21 +83,21 @@ def scan_pictures(images: Any, s: ArrayLike, *, estimator: TIDE, level: float = 
     total, squares = np.zeros(len(density.features)), np.zeros(len(density.features))
     for start in range(0, len(held), _BATCH):
         part = np.arange(start, min(start + _BATCH, len(held)))
-        steps = np.asarray(density.conditionals(pictures.read(held[part])))[np.arange(len(part)), :, asked[part]]
+        steps = np.asarray(density.conditionals(opened.read(held[part])))[np.arange(len(part)), :, asked[part]]
         total, squares = total + steps.sum(axis=0), squares + np.square(steps).sum(axis=0)
     n, few = len(held), np.arange(min(_ORDER_FREE, len(held)))
-    shares = density.shapley(Chosen(pictures, held[few]), orders=_ORDERS, seed=_ROOM).values
+    shares = density.shapley(Chosen(opened, held[few]), orders=_ORDERS, seed=_ROOM).values
     shares = shares[few, :, asked[few]]
     spread = np.maximum(squares / n - np.square(total / n), 0.0)
-    return PictureScan(
-        information=density.information(Chosen(pictures, held), labels[held], level=level),
-        grid=Grid(*pictures.shape, patch=_side(density)),
+    return ImageScan(
+        information=density.information(Chosen(opened, held), labels[held], level=level),
+        grid=Grid(*opened.shape, patch=_side(density)),
         in_order=total / n,
         in_order_error=np.sqrt(spread / max(1, n - 1)),
         order_free=shares.mean(axis=0),
         order_free_error=shares.std(axis=0) / np.sqrt(max(1, len(few) - 1)),
         asked=(n, len(few)),
-        mean=np.rint(mean_image(pictures)).astype(np.uint8),
+        mean=np.rint(mean_image(opened)).astype(np.uint8),
         images=len(codes),
         classes=len(classes.labels),
         largest_class=float(classes.prior.max()),

@@ -20,10 +20,10 @@ from lowtide.density.masking import Bools
 from lowtide.density.tide import TIDE
 from lowtide.disclose.budget import Budget
 from lowtide.errors import LowtideError
-from lowtide.images.encoder import Chosen, Ints, Pictures, Pixels
-from lowtide.images.mechanism import PictureMechanism
+from lowtide.images.encoder import Chosen, Images, Ints, Pixels
+from lowtide.images.mechanism import ImageMechanism
 from lowtide.images.policies import Conditionals
-from lowtide.images.problem import PictureProblem, Tick
+from lowtide.images.problem import ImageProblem, Tick
 from lowtide.tables.problem import Check
 
 _TIGHTENINGS = 5
@@ -31,7 +31,7 @@ _ROOM = 0x5E9
 
 
 @dataclass(frozen=True, eq=False)
-class PictureSequential:
+class SequentialPatches:
     """Hides a patch where its density given the *disclosed* past exceeds ε.
 
     Attributes:
@@ -44,7 +44,7 @@ class PictureSequential:
 
     name: ClassVar[str] = "disclosed"
     density: Conditionals
-    mechanism: PictureMechanism
+    mechanism: ImageMechanism
     epsilon: float
     keep: Bools
     hide: Bools
@@ -76,7 +76,7 @@ class PictureSequential:
 
 @dataclass(frozen=True, eq=False)
 class HalfDisclosed:
-    """Images of which some are shown as they are disclosed, and the others raw; see `Pictures`.
+    """Images of which some are shown as they are disclosed, and the others raw; see `Images`.
 
     Attributes:
         raw: the images.
@@ -84,8 +84,8 @@ class HalfDisclosed:
         disclosed: (n,) which of them are.
     """
 
-    raw: Pictures
-    policy: PictureSequential
+    raw: Images
+    policy: SequentialPatches
     disclosed: NDArray[np.bool_]
 
     @property
@@ -106,8 +106,8 @@ class HalfDisclosed:
 
 
 def make_sequential(
-    problem: PictureProblem, tide: TIDE, *, epsilon: float, budget: Budget | None, tick: Tick
-) -> tuple[PictureSequential, Check]:
+    problem: ImageProblem, tide: TIDE, *, epsilon: float, budget: Budget | None, tick: Tick
+) -> tuple[SequentialPatches, Check]:
     """Fit a critic to raw images, then to a mixture of raw and disclosed ones; tighten ε until the budget is kept.
 
     Args:
@@ -118,8 +118,8 @@ def make_sequential(
         tick: called with the share of the work that is done.
     """
     rows = np.flatnonzero(~problem.judged)
-    raw, codes = Chosen(problem.pictures, rows), problem.codes[rows]
-    policy = PictureSequential(fit_density(tide, raw, codes), problem.mechanism, epsilon, problem.keep, problem.hide)
+    raw, codes = Chosen(problem.images, rows), problem.codes[rows]
+    policy = SequentialPatches(fit_density(tide, raw, codes), problem.mechanism, epsilon, problem.keep, problem.hide)
     tick(0.4)
     rng = np.random.default_rng(np.random.SeedSequence([problem.seed, _ROOM]))
     mixture = HalfDisclosed(raw, policy, rng.random(len(rows)) < 0.5)

@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike
 
 from lowtide.errors import LowtideError
 from lowtide.files import write_whole
+from lowtide.images import heatmaps
 from lowtide.images.encoder import Grid, Pixels
 from lowtide.images.heatmaps import Unit, coloured, magnify, nats_in
-from lowtide.report import heatmaps
 from lowtide.report.views import plain
 
 if TYPE_CHECKING:

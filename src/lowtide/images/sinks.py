@@ -14,16 +14,16 @@ from typing import IO, Protocol
 import numpy as np
 import pyarrow as pa
 
-from lowtide.images.arrays import NAMES, ArrayPictures
+from lowtide.images.arrays import NAMES, ArrayImages
 from lowtide.images.encoder import Pixels
 from lowtide.images.files import encode
-from lowtide.images.folder import PictureFolder
+from lowtide.images.folder import ImageFolder
 from lowtide.images.label_files import PARTS, attribute_lines, partition_rows, pose_lines
 from lowtide.images.layouts import CELEBA_SPLIT, GENKI_LABELS, METADATA, SPLIT, SPLIT_FILE, take_rows
 from lowtide.table_files.writing import Writer
 
 
-class PictureSink(Protocol):
+class ImageSink(Protocol):
     """Where images go one by one, from several threads."""
 
     def put(self, row: int, pixels: Pixels) -> None:
@@ -50,9 +50,7 @@ class FolderSink:
         renamed: whether the names are new, so that a folder per class becomes one with metadata.
     """
 
-    def __init__(
-        self, place: Path, source: PictureFolder, *, names: Sequence[str], quality: int, renamed: bool
-    ) -> None:
+    def __init__(self, place: Path, source: ImageFolder, *, names: Sequence[str], quality: int, renamed: bool) -> None:
         self._place, self._source, self._names = place, source, names
         self._quality, self._renamed = quality, renamed
         self._time = time.time_ns()
@@ -99,12 +97,12 @@ class ArraySink:
         order: (n,) at which place of the new file each goes; by default they stay in order, and keep their names.
     """
 
-    def __init__(self, place: Path, source: PictureFolder, *, order: Sequence[int] | None) -> None:
+    def __init__(self, place: Path, source: ImageFolder, *, order: Sequence[int] | None) -> None:
         self._place, self._key = place, source.label_file
         self._order = np.arange(len(source)) if order is None else np.array(order, np.intp)
         numbered = order is not None or source.names == tuple(map(str, range(len(source))))
         self._names = None if numbered else np.array(source.names)
-        flat = isinstance(source.source, ArrayPictures) and source.source.array.ndim == 3
+        flat = isinstance(source.source, ArrayImages) and source.source.array.ndim == 3
         shape = source.shape[:2] if flat else source.shape
         self._size = int(np.prod(source.shape))
         self._lock = threading.Lock()

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from lowtide.density.crossfit import stratified_folds
 from lowtide.errors import Floats
 from lowtide.images.convnets import to_input
-from lowtide.images.encoder import Pictures, Pixels
+from lowtide.images.encoder import Images, Pixels
 from lowtide.labels import Labels
 
 Hide = Callable[[Pixels, Labels], Pixels]
@@ -43,9 +43,9 @@ class Thumbnails:
     factor: int
 
     @classmethod
-    def make(cls, pictures: Pictures, rows: Labels, codes: Labels, prior: Floats, hide: Hide) -> Thumbnails:
+    def make(cls, images: Images, rows: Labels, codes: Labels, prior: Floats, hide: Hide) -> Thumbnails:
         """Read the images `rows` batch by batch; `codes` are those of all images."""
-        height, width, _ = pictures.shape
+        height, width, _ = images.shape
         factor = max(1, round(max(height, width) / _SIDE))
         if len(rows) > _ROWS:
             parts = -(-len(rows) // _ROWS)
@@ -53,7 +53,7 @@ class Thumbnails:
         raw, standins = [], []
         for start in range(0, len(rows), _AT_ONCE):
             index = rows[start : start + _AT_ONCE]
-            pixels = pictures.read(index)
+            pixels = images.read(index)
             raw.append(_smaller(pixels, factor))
             standins.append(_smaller(hide(pixels, index), factor))
         return cls(np.concatenate(raw), np.concatenate(standins), codes[rows], prior, factor)

@@ -20,7 +20,7 @@ from lowtide.density.critics.causal import CausalNet
 from lowtide.density.objectives import get_objective, normalise
 from lowtide.images.convnets import augment, fast, small_cnn, to_input
 from lowtide.images.critic import masked_input
-from lowtide.images.encoder import Grid, Pictures, Stack
+from lowtide.images.encoder import Grid, Images, Stack
 
 Ints = NDArray[np.intp]
 Tick = Callable[[], None]
@@ -59,13 +59,13 @@ class Album:
     """Images with their classes, as training reads them.
 
     Attributes:
-        pictures: n images.
+        images: n images.
         s: (n,) their classes.
         grid: the patches.
         prior: (|S|,) the shares of the classes.
     """
 
-    pictures: Pictures
+    images: Images
     s: Ints
     grid: Grid
     prior: NDArray[np.float64]
@@ -81,18 +81,18 @@ class Album:
             order = rng.permutation(rows)
             for start in range(0, len(order) - size + 1, size):
                 index = order[start : start + size]
-                yield to_input(self.pictures.read(index)), torch.from_numpy(self.s[index])
+                yield to_input(self.images.read(index)), torch.from_numpy(self.s[index])
 
 
-def in_memory(pictures: Pictures) -> Pictures:
+def in_memory(images: Images) -> Images:
     """The same images, decoded once where all of their bytes may be kept."""
-    size = len(pictures) * int(np.prod(pictures.shape))
-    if isinstance(pictures, Stack) or size > KEPT:
-        return pictures
-    pixels = np.empty((len(pictures), *pictures.shape), dtype=np.uint8)
-    for start in range(0, len(pictures), _READ):
-        index = np.arange(start, min(start + _READ, len(pictures)))
-        pixels[index] = pictures.read(index)
+    size = len(images) * int(np.prod(images.shape))
+    if isinstance(images, Stack) or size > KEPT:
+        return images
+    pixels = np.empty((len(images), *images.shape), dtype=np.uint8)
+    for start in range(0, len(images), _READ):
+        index = np.arange(start, min(start + _READ, len(images)))
+        pixels[index] = images.read(index)
     return Stack(pixels)
 
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from lowtide.images.heatmaps import data_uri, describe, describe_hidden, population_map, ramp, strongest, veil
-from lowtide.images.maps import PictureMaps
+from lowtide.images.maps import ImageMaps
 from lowtide.images.sheets import contact_sheet, draw_hidden, draw_map
 from lowtide.interface import NATS_PER_BIT
 from lowtide.report.contents import Mark, Report, marks
@@ -41,7 +41,7 @@ class Shown:
 
 def view_maps(report: Report) -> list[Shown]:
     """The population map and the map of what is hidden, where there is data for them."""
-    maps, hidden = report.pictures, report.mask
+    maps, hidden = report.images, report.mask
     if maps is None:
         return []
     shown, scale = [], -(-_MAP // max(maps.grid.height, maps.grid.width))
@@ -63,7 +63,7 @@ def view_maps(report: Report) -> list[Shown]:
     return shown
 
 
-def view_samples(maps: PictureMaps) -> list[tuple[str, list[Shown]]]:
+def view_samples(maps: ImageMaps) -> list[tuple[str, list[Shown]]]:
     """Rows of single images with their labels."""
     rows = []
     for label, images in maps.samples:
@@ -73,9 +73,9 @@ def view_samples(maps: PictureMaps) -> list[tuple[str, list[Shown]]]:
     return rows
 
 
-def draw_pictures(report: Report, folder: Path) -> list[Path]:
+def draw_images(report: Report, folder: Path) -> list[Path]:
     """Write `map.png`, `hidden.png` and `samples.png` where there is data; what must stay inside says so in itself."""
-    maps, found, written = report.pictures, marks(report), []
+    maps, found, written = report.images, marks(report), []
     if maps is None:
         return []
     title, hidden = f"{_warning(found.get('maps'))}{plain(report.title)}", report.mask
@@ -97,14 +97,14 @@ def _warning(mark: Mark | None) -> str:
     return "" if mark is None or mark.safe else f"{UNSAFE}. "
 
 
-def _hides(hidden: NDArray[np.bool_], maps: PictureMaps) -> str:
+def _hides(hidden: NDArray[np.bool_], maps: ImageMaps) -> str:
     if not hidden.any():
         return f"The plan hides none of {len(hidden):,} patches"
     kept = describe_hidden(hidden, maps.grid).rpartition("; ")[2].removesuffix(".")
     return f"The plan hides {hidden.sum():,} of {len(hidden):,} patches (grey stripes); {kept}"
 
 
-def _bar(maps: PictureMaps) -> Markup:
+def _bar(maps: ImageMaps) -> Markup:
     """The colour bar of the population map, with its numbers in bits; nothing where no patch tells anything."""
     most = 0.0 if maps.told is None else float(np.max(maps.told)) / NATS_PER_BIT
     if most <= 0:

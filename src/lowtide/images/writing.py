@@ -15,14 +15,14 @@ import numpy as np
 from lowtide.errors import LowtideError, count
 from lowtide.images.encoder import Ints, Pixels
 from lowtide.images.files import spread
-from lowtide.images.folder import PictureFolder
+from lowtide.images.folder import ImageFolder
 from lowtide.images.layouts import LABEL
 from lowtide.images.names import mapping_text, shuffled_names
-from lowtide.images.sinks import ArraySink, FolderSink, PictureSink
+from lowtide.images.sinks import ArraySink, FolderSink, ImageSink
 from lowtide.table_files.formats import AnyPath, find_column
 
 
-class PictureWriter:
+class ImageWriter:
     """A release of images; a context manager.
 
     Images keep their paths and sizes, and label files those columns that are not dropped. PNG, WebP (written without
@@ -48,7 +48,7 @@ class PictureWriter:
     def __init__(
         self,
         target: AnyPath,
-        source: PictureFolder,
+        source: ImageFolder,
         *,
         drop: str | Iterable[str] = (),
         quality: int = 95,
@@ -73,9 +73,9 @@ class PictureWriter:
         self._check_places()
         self.names = shuffled_names(source, png=png, seed=seed) if self._renamed else _kept_names(source, png)
         self._written = np.zeros(len(source), bool)
-        self._sink: PictureSink | None = None
+        self._sink: ImageSink | None = None
 
-    def __enter__(self) -> PictureWriter:
+    def __enter__(self) -> ImageWriter:
         try:
             self._partial = Path(
                 tempfile.mkdtemp(dir=self._target.parent, prefix=f".{self._target.name}.", suffix=".part")
@@ -101,7 +101,7 @@ class PictureWriter:
         """
         sink = self._sink
         if sink is None:
-            raise LowtideError("the release is not open; write within `with PictureWriter(…) as writer:`")
+            raise LowtideError("the release is not open; write within `with ImageWriter(…) as writer:`")
         rows = np.arange(len(self._source))[np.asarray(index)]
         if pixels.dtype != np.uint8 or pixels.shape != (len(rows), *self._source.shape):
             raise LowtideError(
@@ -126,7 +126,7 @@ class PictureWriter:
         finally:
             self._discard()
 
-    def _open_sink(self) -> PictureSink:
+    def _open_sink(self) -> ImageSink:
         if self._source.layout == "npz":
             order = [int(name) for name in self.names] if self._renamed else None
             return ArraySink(self._partial / self._target.name, self._source, order=order)
@@ -198,7 +198,7 @@ class PictureWriter:
         return LowtideError(f"cannot write {self._target}: {reason}; choose a folder that is writable and has room")
 
 
-def _kept_names(source: PictureFolder, png: bool) -> tuple[str, ...]:
+def _kept_names(source: ImageFolder, png: bool) -> tuple[str, ...]:
     if not png or source.layout == "npz":
         return source.names
     names = tuple(PurePosixPath(name).with_suffix(".png").as_posix() for name in source.names)

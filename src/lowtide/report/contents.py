@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowtide.errors import LowtideError
-from lowtide.images.maps import FEWEST_IMAGES, PictureMaps
+from lowtide.images.maps import FEWEST_IMAGES, ImageMaps
 from lowtide.interface import Attack, Estimate
 from lowtide.report.views import IMAGES, TABLE, TEXTS, Nouns
 from lowtide.texts.lists import TermLists
@@ -19,12 +19,12 @@ if TYPE_CHECKING:  # a report reads their attributes; it makes none of them
     from lowtide.disclose.card import ReleaseCard
     from lowtide.tables.planning import Point
 
-__all__ = ["FEWEST", "Mark", "PictureMaps", "Report", "Scanned", "TermLists", "marks"]
+__all__ = ["FEWEST", "Mark", "ImageMaps", "Report", "Scanned", "TermLists", "marks"]
 FEWEST = 20  # rows that an average must rest on before it leaves the house; statistical offices ask for 10 or so
 
 
 class Scanned(Protocol):
-    """A first look at data, such as `Scan` or `PictureScan`: what a whole row tells, in nats."""
+    """A first look at data, such as `Scan` or `ImageScan`: what a whole row tells, in nats."""
 
     @property
     def information(self) -> Estimate:
@@ -44,7 +44,7 @@ class Report:
     Attributes:
         title: of the page, such as "survey.csv: what it tells about vote".
         secret: what the secret is called: the name of its column, never one of its values.
-        scan: what the data tells before anything is hidden; of images only with `pictures`, which has the patches, and
+        scan: what the data tells before anything is hidden; of images only with `images`, which has the patches, and
             of texts with `terms`, so that its features are not listed.
         curve: the trade-off that planning found.
         features: the m names that the masks are about.
@@ -52,7 +52,7 @@ class Report:
         budget: what the release may tell, as it was given or as `str(Budget)` says it.
         audit: what fresh attackers make of the release.
         card: the release card.
-        pictures: maps of images, in place of bars and names of patches.
+        images: maps of images, in place of bars and names of patches.
         terms: the words of texts that tell most; with it no other section has a word or a label.
     """
 
@@ -65,7 +65,7 @@ class Report:
     budget: str = ""
     audit: AuditReport | None = None
     card: ReleaseCard | None = None
-    pictures: PictureMaps | None = None
+    images: ImageMaps | None = None
     terms: TermLists | None = None
 
     def __post_init__(self) -> None:
@@ -77,24 +77,24 @@ class Report:
             raise LowtideError(
                 f"features names {len(self.features)} features; curve and chosen must be booleans, one per name"
             )
-        if self.pictures is None and hasattr(self.scan, "grid"):
-            raise LowtideError("a scan of images has no table of features; give pictures, the maps of its patches, too")
-        if self.pictures is not None:
-            self._check_pictures(self.pictures, bool(masks))
+        if self.images is None and hasattr(self.scan, "grid"):
+            raise LowtideError("a scan of images has no table of features; give images, the maps of its patches, too")
+        if self.images is not None:
+            self._check_images(self.images, bool(masks))
         if self.terms is not None:
             self._check_terms(self.terms)
 
-    def _check_pictures(self, maps: PictureMaps, has_masks: bool) -> None:
+    def _check_images(self, maps: ImageMaps, has_masks: bool) -> None:
         if has_masks and len(self.features) != len(maps.grid):
             raise LowtideError(
                 f"features names {len(self.features)} features; the images have {len(maps.grid)} patches"
             )
         if self.chosen is not None and maps.hidden is not None and not np.array_equal(self.chosen, maps.hidden):
-            raise LowtideError("chosen and pictures.hidden name different patches; leave one of them out")
+            raise LowtideError("chosen and images.hidden name different patches; leave one of them out")
 
     def _check_terms(self, lists: TermLists) -> None:
-        if self.pictures is not None:
-            raise LowtideError("a report is about images or about texts; leave out pictures or terms")
+        if self.images is not None:
+            raise LowtideError("a report is about images or about texts; leave out images or terms")
         if self.chosen is not None and lists.hidden and set(lists.hidden) != set(self.hidden):
             raise LowtideError("chosen and terms.hidden name different words; leave one of them out")
 
@@ -104,14 +104,14 @@ class Report:
         if self.terms is not None:
             return TEXTS
         change = None if self.audit is None else self.audit.change
-        if self.pictures is None and (change is None or change.columns):
+        if self.images is None and (change is None or change.columns):
             return TABLE
-        return IMAGES if self.pictures is not None or (change is not None and change.psnr is not None) else TEXTS
+        return IMAGES if self.images is not None or (change is not None and change.psnr is not None) else TEXTS
 
     @property
     def mask(self) -> NDArray[np.bool_] | None:
         """(m,) the patches that a plan hides."""
-        hidden = self.chosen if self.pictures is None or self.pictures.hidden is None else self.pictures.hidden
+        hidden = self.chosen if self.images is None or self.images.hidden is None else self.images.hidden
         return None if hidden is None else np.asarray(hidden)
 
     @property
@@ -175,8 +175,8 @@ def marks(report: Report) -> dict[str, Mark]:
     """
     found: dict[str, Mark] = {}
     nouns = report.nouns
-    if report.pictures is not None:
-        found |= _picture_marks(report, report.pictures)
+    if report.images is not None:
+        found |= _image_marks(report, report.images)
     elif report.scan is not None:
         why = f"Names which {nouns.columns} go with the secret, as averages" if nouns.named else "Averages"
         why += f" over {{n}} held-out {nouns.rows}; no {nouns.row}, no {nouns.unit}, no label."
@@ -204,7 +204,7 @@ def marks(report: Report) -> dict[str, Mark]:
     return found
 
 
-def _picture_marks(report: Report, maps: PictureMaps) -> dict[str, Mark]:
+def _image_marks(report: Report, maps: ImageMaps) -> dict[str, Mark]:
     found = {}
     if maps.told is not None or report.mask is not None:
         found["maps"] = Mark(

@@ -2,7 +2,7 @@
 
 Of a table it holds averages and names of columns: no value of the data and no label of the secret reaches the page,
 since nothing here reads one. Of images it holds averages over them, one of which is an image; and single images only
-where `PictureMaps.samples` has some, in a section and a file of their own that are marked not safe to publish. Of texts
+where `ImageMaps.samples` has some, in a section and a file of their own that are marked not safe to publish. Of texts
 it counts words; words, labels and single texts stand in two sections and a figure of their own, marked the same way.
 """
 
@@ -18,8 +18,8 @@ from markupsafe import Markup, escape
 
 from lowtide.disclose.budget import Reading
 from lowtide.files import write_whole
-from lowtide.images.maps import FEWEST_IMAGES, PictureMaps
-from lowtide.images.view import UNSAFE, draw_pictures, view_maps, view_samples
+from lowtide.images.maps import FEWEST_IMAGES, ImageMaps
+from lowtide.images.view import UNSAFE, draw_images, view_maps, view_samples
 from lowtide.interface import Attack
 from lowtide.report import charts, words
 from lowtide.report.card_view import view_card
@@ -38,11 +38,11 @@ from lowtide.report.views import (
     shown,
     tradeoff,
 )
-from lowtide.tables.scan import Scan
+from lowtide.tables.scan import TableScan
 from lowtide.texts.lists import MarkedText, TermLists, ToldTerm
 from lowtide.texts.view import draw_term_files, view_marked, view_words
 
-__all__ = ["MarkedText", "PictureMaps", "Report", "TermLists", "ToldTerm", "render", "write_report"]
+__all__ = ["MarkedText", "ImageMaps", "Report", "TermLists", "ToldTerm", "render", "write_report"]
 _BARS = 30  # features that are drawn
 _ROWS = 60  # of a table; who wants more takes the JSON
 _LEARNT = {"release": "the release", "clean": "clean data", "nothing": "nothing"}
@@ -118,7 +118,7 @@ def _contents(report: Report) -> dict[str, Any]:
 
 
 def _leaks(report: Report) -> dict[str, Any]:
-    if not isinstance(report.scan, Scan) or not report.nouns.named:
+    if not isinstance(report.scan, TableScan) or not report.nouns.named:
         return {"words": words.leaks_in_words(report), "chart": "", "rest": "", "rows": []}
     ranked = report.scan.ranked()
     rest = ranked[_BARS:]
@@ -134,15 +134,15 @@ def _leaks(report: Report) -> dict[str, Any]:
 
 
 def _maps(report: Report) -> dict[str, Any]:
-    told = report.scan is not None or (report.pictures is not None and report.pictures.told is not None)
+    told = report.scan is not None or (report.images is not None and report.images.told is not None)
     title = "What leaks" if report.mask is None else "What leaks, and what is hidden" if told else "What is hidden"
     return {"title": title, "words": words.leaks_in_words(report), "shown": view_maps(report)}
 
 
 def _samples(report: Report) -> dict[str, Any] | None:
-    if report.pictures is None:
+    if report.images is None:
         return None
-    rows = view_samples(report.pictures)
+    rows = view_samples(report.images)
     return {"rows": rows, "columns": max(len(images) for _, images in rows)}
 
 
@@ -220,9 +220,9 @@ def _counted_apart(report: Report) -> bool:
 
 def _draw_files(report: Report, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
-    written = draw_pictures(report, folder) + draw_term_files(report, folder)
+    written = draw_images(report, folder) + draw_term_files(report, folder)
     for kind in ("png", "svg"):
-        if isinstance(report.scan, Scan) and report.scan.features and report.nouns.named:
+        if isinstance(report.scan, TableScan) and report.scan.features and report.nouns.named:
             path = folder / f"leaks.{kind}"
             plot_leaks(report.scan.ranked()[:_BARS], path, title=plain(report.title))
             written.append(path)

@@ -13,7 +13,7 @@ from lowtide.disclose.certificate import TwoSided, rounded_up
 from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.report.contents import Report
 from lowtide.report.views import TABLE, TEXTS, Nouns, interval, number, percent, plain
-from lowtide.tables.scan import Scan
+from lowtide.tables.scan import TableScan
 
 if TYPE_CHECKING:
     from lowtide.attack.lower_bound import LowerBound
@@ -83,8 +83,8 @@ def leaks_in_words(report: Report) -> list[str]:
     if scan is None:
         return []
     said = [_tells(f"A whole {nouns.row}", scan.information, scan.entropy, report.secret, nouns)]
-    mapped = report.pictures is not None and report.pictures.told is not None  # and its words count patches themselves
-    if mapped or not isinstance(scan, Scan):
+    mapped = report.images is not None and report.images.told is not None  # and its words count patches themselves
+    if mapped or not isinstance(scan, TableScan):
         return said
     ranked = scan.ranked()
     shares = np.maximum([leak.order_free.value for leak in ranked], 0.0)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lowtide.errors import Floats, LowtideError, probabilities, within
-from lowtide.tables.encoder import Encoder
+from lowtide.tables.encoder import TableEncoder
 from lowtide.tables.layout import Kind
 from lowtide.theory import calibration, response
 
@@ -72,7 +72,7 @@ def allocate(
 
 
 def scales(
-    encoder: Encoder,
+    encoder: TableEncoder,
     kinds: tuple[Kind, ...],
     lam: float | None,
     epsilon: float | None,

@@ -15,13 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 from lowtide.errors import LowtideError
 from lowtide.tables.columns import holds_dates, holds_numbers
 from lowtide.tables.layout import column_starts, owners
-from lowtide.tables.mechanism import Mechanism
+from lowtide.tables.mechanism import TableMechanism
 from lowtide.tables.values import from_text, hidden_text, missing, to_dates, to_dtype, to_numbers
 
 Bools = NDArray[np.bool_]
 
 
-def write(table: Any, rows: NDArray[np.float32], hidden: ArrayLike, mechanism: Mechanism) -> Any:
+def write(table: Any, rows: NDArray[np.float32], hidden: ArrayLike, mechanism: TableMechanism) -> Any:
     """Put the hidden cells of encoded rows back into the table they were read from.
 
     Hidden numbers are rounded where the column holds whole numbers or booleans, hidden dates to the day or to what the
@@ -32,7 +32,7 @@ def write(table: Any, rows: NDArray[np.float32], hidden: ArrayLike, mechanism: M
     Args:
         table: the table as it was before, n rows: an array, a tensor, a list of rows, or a data frame of any library.
             Columns that the mechanism does not know are left as they are.
-        rows: (n, encoded columns) as `Mechanism.hide` returned them.
+        rows: (n, encoded columns) as `TableMechanism.hide` returned them.
         hidden: (m,) or (n, m), the same as was given to `hide`.
         mechanism: the same mechanism.
 
@@ -81,7 +81,7 @@ def _same_shape(shape: tuple[int, ...], rows: NDArray[np.float32]) -> None:
         )
 
 
-def _frame(table: Any, rows: NDArray[np.float32], cells: Bools, mechanism: Mechanism) -> Any:
+def _frame(table: Any, rows: NDArray[np.float32], cells: Bools, mechanism: TableMechanism) -> Any:
     frame = nw.from_native(table, eager_only=True)
     if len(frame) != len(rows):
         raise LowtideError(f"the table has {len(frame)} rows, and {len(rows)} are to be written into it")
@@ -105,7 +105,7 @@ def _frame(table: Any, rows: NDArray[np.float32], cells: Bools, mechanism: Mecha
     return frame.with_columns(*changed).to_native() if changed else frame.clone().to_native()
 
 
-def _shown(rows: NDArray[np.float32], column: Any, mechanism: Mechanism, j: int) -> Any:
+def _shown(rows: NDArray[np.float32], column: Any, mechanism: TableMechanism, j: int) -> Any:
     """The values of input column j, given its encoded columns (n, width)."""
     encoder, kind = mechanism.encoder, mechanism.kinds[j]
     categories, dates = encoder.categories[j], encoder.dates[j]
@@ -119,7 +119,7 @@ def _shown(rows: NDArray[np.float32], column: Any, mechanism: Mechanism, j: int)
     return [missing(column) if categories is None else hidden_text(categories, column)] * len(rows)
 
 
-def _typed(column: Any, mechanism: Mechanism, j: int) -> Any:
+def _typed(column: Any, mechanism: TableMechanism, j: int) -> Any:
     """A column without a single value has any type; it gets one that can hold what is written into it.
 
     Otherwise what a batch shows would tell that all its values were missing.

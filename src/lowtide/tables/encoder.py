@@ -21,7 +21,7 @@ Rows = Any
 
 
 @dataclass(frozen=True)
-class Encoder:
+class TableEncoder:
     """How a table becomes columns of numbers; frozen at fit time, so that later tables are read alike.
 
     A column of text becomes one column per category, and a missing text is a category of its own. Dates become days
@@ -128,25 +128,25 @@ class Encoder:
             )
 
 
-def read_encoder(config: Mapping[str, Any]) -> Encoder:
+def read_encoder(config: Mapping[str, Any]) -> TableEncoder:
     """Rebuild an encoder from the JSON of its fields; those that have defaults may be left out."""
     categories = tuple(None if values is None else tuple(values) for values in config["categories"])
     rest = (tuple(config.get(name, ())) for name in ("fills", "dates", "others"))
-    return Encoder(tuple(config["names"]), categories, *rest)
+    return TableEncoder(tuple(config["names"]), categories, *rest)
 
 
-def read_table(x: Any) -> tuple[Rows, Encoder]:
+def read_table(x: Any) -> tuple[Rows, TableEncoder]:
     """Read a table for the first time: its rows, and how to read the next one."""
     if not _is_frame(x):
         rows = read_rows(x)
-        return rows, Encoder((), (None,) * rows.shape[1])
+        return rows, TableEncoder((), (None,) * rows.shape[1])
     frame = nw.from_native(x, eager_only=True)
     _checked_shape(frame)
     names = tuple(map(str, frame.columns))
     if len(set(names)) < len(names):
         raise LowtideError("X has several columns of the same name; rename them")
     learnt = [learn(frame.get_column(name)) for name in frame.columns]
-    encoder = Encoder(names, *(tuple(part) for part in zip(*learnt, strict=True)))
+    encoder = TableEncoder(names, *(tuple(part) for part in zip(*learnt, strict=True)))
     return encoder._encode_frame(frame), encoder
 
 

@@ -22,19 +22,19 @@ from lowtide.features import Features
 from lowtide.interface import Estimate
 from lowtide.labels import Classes
 from lowtide.tables.cells import write
-from lowtide.tables.encoder import Encoder
-from lowtide.tables.mechanism import Mechanism
+from lowtide.tables.encoder import TableEncoder
+from lowtide.tables.mechanism import TableMechanism
 from lowtide.tables.planning import Point
 from lowtide.tables.planning_attackers import Floats32
-from lowtide.tables.policies import Paper, Plan, Policy
-from lowtide.tables.sequential import Rule, Sequential
+from lowtide.tables.policies import ColumnPolicy, FixedColumns, PaperColumns
+from lowtide.tables.sequential import Rule, SequentialColumns
 
 FORMAT = "lowtide-hider"
 Config = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Hider:
+class TableHider:
     """Hides what a policy says, by a mechanism.
 
     Attributes:
@@ -43,8 +43,8 @@ class Hider:
         card: what is known of the release it was rehearsed with.
     """
 
-    policy: Policy
-    mechanism: Mechanism
+    policy: ColumnPolicy
+    mechanism: TableMechanism
     card: ReleaseCard
 
     def transform(self, x: Any, *, noise: KeyedNoise | None = None, ids: Any = None) -> tuple[Any, Bools]:
@@ -55,7 +55,7 @@ class Hider:
             noise: where noise is drawn from, if the mechanism draws any.
             ids: one value per row that stays with the row; needed where noise is drawn.
         """
-        if isinstance(self.policy, Plan) and not self.mechanism.draws and nw.dependencies.is_into_dataframe(x):
+        if isinstance(self.policy, FixedColumns) and not self.mechanism.draws and nw.dependencies.is_into_dataframe(x):
             return self._redact(x, self.policy.hidden)
         rows, flags, drawn = self._flags(x, noise, ids)
         # As everywhere in scikit-learn, a list of rows comes back as an array.
@@ -79,7 +79,7 @@ class Hider:
         rows = self.mechanism.encoder.encode(x)
         drawn = {"noise": noise, "ids": row_ids(ids, len(rows))} if self.mechanism.draws else {}
         everything = np.ones(len(self.mechanism.features), dtype=bool)
-        standins = rows if isinstance(self.policy, Plan) else self.mechanism.hide(rows, everything, **drawn)  # type: ignore[arg-type]
+        standins = rows if isinstance(self.policy, FixedColumns) else self.mechanism.hide(rows, everything, **drawn)  # type: ignore[arg-type]
         return rows, self.policy.flags(rows, standins), drawn
 
     def save(self, path: str | Path) -> None:
@@ -88,7 +88,7 @@ class Hider:
         write_bundle(Path(path), config, tensors, form=FORMAT, beside=self.card.files())
 
     @classmethod
-    def load(cls, path: str | Path) -> Hider:
+    def load(cls, path: str | Path) -> TableHider:
         """Read a hider back from the folder `path`."""
         return cls.from_parts(*read_bundle(Path(path), form=FORMAT), path)
 
@@ -98,10 +98,10 @@ class Hider:
         return {"policy": policy, "mechanism": self.mechanism.to_config(), "card": self.card.to_json()}, tensors
 
     @classmethod
-    def from_parts(cls, config: Mapping[str, Any], tensors: dict[str, Tensor], where: str | Path) -> Hider:
+    def from_parts(cls, config: Mapping[str, Any], tensors: dict[str, Tensor], where: str | Path) -> TableHider:
         """Rebuild what `parts` took apart; `where` it came from is for the error message."""
         try:
-            mechanism = Mechanism.from_config(config["mechanism"])
+            mechanism = TableMechanism.from_config(config["mechanism"])
             policy = _read_policy(config["policy"], tensors, mechanism.features, where)
             card = ReleaseCard.from_json(config["card"])
             if tuple(feature.name for feature in card.features) != mechanism.features.names:
@@ -120,7 +120,7 @@ def names_of(x: Any) -> list[str]:
     return list(map(str, nw.from_native(x, eager_only=True).columns))
 
 
-def refuse_new_columns(x: Any, encoder: Encoder) -> None:
+def refuse_new_columns(x: Any, encoder: TableEncoder) -> None:
     """Refuse columns that were not there in training: nothing is known about them, and one may be the secret."""
     extra = [name for name in names_of(x) if name not in encoder.names] if encoder.names else []
     if extra:
@@ -130,16 +130,16 @@ def refuse_new_columns(x: Any, encoder: Encoder) -> None:
         )
 
 
-def _policy_parts(policy: Policy) -> tuple[Config, dict[str, Tensor]]:
-    if isinstance(policy, Plan):
+def _policy_parts(policy: ColumnPolicy) -> tuple[Config, dict[str, Tensor]]:
+    if isinstance(policy, FixedColumns):
         curve = [_point_config(point) for point in policy.curve]
         marginal = [None if np.isnan(value) else float(value) for value in policy.marginal]
         return {"name": "plan", "hidden": policy.hidden.tolist(), "curve": curve, "marginal": marginal}, {}
-    if not isinstance(policy, (Sequential, Paper)):
+    if not isinstance(policy, (SequentialColumns, PaperColumns)):
         raise LowtideError(f"cannot save a {type(policy).__name__}")  # cannot happen: there are three policies
     classes = Classes(tuple(range(len(policy.density.classes.labels))), policy.density.classes.prior)
     density, tensors = replace(policy.density, classes=classes, report=None).parts()
-    if isinstance(policy, Paper):
+    if isinstance(policy, PaperColumns):
         lists = {"keep": policy.keep.tolist(), "hide": policy.hide.tolist()}
         return {"name": "paper", "epsilon": policy.epsilon, **lists, "density": density}, tensors
     rule = policy.rule
@@ -149,20 +149,20 @@ def _policy_parts(policy: Policy) -> tuple[Config, dict[str, Tensor]]:
     return {"name": "disclosed", "rule": plain, **how, "density": density}, tensors
 
 
-def _read_policy(config: Mapping[str, Any], tensors: dict[str, Tensor], features: Features, where: Any) -> Policy:
+def _read_policy(config: Mapping[str, Any], tensors: dict[str, Tensor], features: Features, where: Any) -> ColumnPolicy:
     if config["name"] == "plan":
         numbers = zip(features.names, config["marginal"], strict=True)
         marginal = np.array([np.nan if value is None else value for _, value in numbers], dtype=np.float64)
         curve = tuple(_read_point(point, features) for point in config["curve"])
-        return Plan(features, _mask(config["hidden"], features), curve, marginal)
+        return FixedColumns(features, _mask(config["hidden"], features), curve, marginal)
     density = Density.from_parts(config["density"], tensors, where)
     if config["name"] == "paper":
         lists = (_mask(config[name], features) for name in ("keep", "hide"))
-        return Paper(density, config["epsilon"], *lists)
+        return PaperColumns(density, config["epsilon"], *lists)
     rule = config["rule"]
     each, total = (np.inf if rule[name] is None else float(rule[name]) for name in ("each", "total"))
     keep, hide = (_mask(rule[name], features) for name in ("keep", "hide"))
-    return Sequential(density, Rule(each, total, keep, hide), config["rounds"], config["unsettled"])
+    return SequentialColumns(density, Rule(each, total, keep, hide), config["rounds"], config["unsettled"])
 
 
 def _mask(values: Any, features: Features) -> Bools:

@@ -11,23 +11,23 @@ from scipy import sparse
 
 from lowtide.errors import Floats, LowtideError, within
 from lowtide.features import Features
-from lowtide.tables.encoder import Encoder
+from lowtide.tables.encoder import TableEncoder
 
 Kind = Literal["redact", "gaussian", "response"]
 Bounds = Mapping[str, tuple[float, float]] | tuple[float, float]
 
 
-def column_names(encoder: Encoder) -> tuple[str, ...]:
+def column_names(encoder: TableEncoder) -> tuple[str, ...]:
     """The names of the input columns; `x1`, `x2`, … when there are none."""
     return encoder.names or tuple(f"x{j + 1}" for j in range(len(encoder.categories)))
 
 
-def column_starts(encoder: Encoder) -> tuple[int, ...]:
+def column_starts(encoder: TableEncoder) -> tuple[int, ...]:
     """Where each input column begins among the encoded ones; one entry more than columns."""
     return (0, *np.cumsum(encoder.widths).tolist())
 
 
-def owners(encoder: Encoder, features: Features) -> NDArray[np.intp]:
+def owners(encoder: TableEncoder, features: Features) -> NDArray[np.intp]:
     """The feature of each input column."""
     starts = column_starts(encoder)
     if starts[-1] != len(features.groups):
@@ -44,7 +44,7 @@ def owners(encoder: Encoder, features: Features) -> NDArray[np.intp]:
 
 
 def choose_kinds(
-    encoder: Encoder, features: Features, number: Kind, categorical: Kind, keep: Sequence[str]
+    encoder: TableEncoder, features: Features, number: Kind, categorical: Kind, keep: Sequence[str]
 ) -> tuple[Kind, ...]:
     """How each input column is hidden; for those of the features named in `keep` no noise is planned."""
     if isinstance(keep, str):
@@ -59,7 +59,7 @@ def choose_kinds(
     )
 
 
-def ranges(encoder: Encoder, rows: Any, bounds: Bounds | None) -> tuple[Floats, Floats]:
+def ranges(encoder: TableEncoder, rows: Any, bounds: Bounds | None) -> tuple[Floats, Floats]:
     """The lower and upper end of each input column that holds numbers or dates, (columns,) each; NaN for text.
 
     Marks of missing values have no range: they are never noised.
@@ -85,7 +85,7 @@ def ranges(encoder: Encoder, rows: Any, bounds: Bounds | None) -> tuple[Floats, 
     return low, high
 
 
-def _given(encoder: Encoder, names: tuple[str, ...], bounds: Bounds | None) -> dict[int, tuple[float, float]]:
+def _given(encoder: TableEncoder, names: tuple[str, ...], bounds: Bounds | None) -> dict[int, tuple[float, float]]:
     """The bounds by the place of their column."""
     if bounds is None:
         return {}
@@ -105,14 +105,14 @@ def _pair(name: str, pair: Sequence[float]) -> tuple[float, float]:
     return float(ends[0]), float(ends[1])
 
 
-def constants(encoder: Encoder, features: Features, rows: Any, bounds: Bounds | None) -> list[str]:
+def constants(encoder: TableEncoder, features: Features, rows: Any, bounds: Bounds | None) -> list[str]:
     """The features with a column of numbers that takes a single value: there is no range to scale noise by."""
     low, high = ranges(encoder, rows, bounds)
     flat = np.array([values is None for values in encoder.categories]) & ~(low < high)
     return [features.names[j] for j in np.unique(owners(encoder, features)[flat])]
 
 
-def refuse_constants(encoder: Encoder, features: Features, constant: NDArray[np.bool_]) -> None:
+def refuse_constants(encoder: TableEncoder, features: Features, constant: NDArray[np.bool_]) -> None:
     """Name the first feature with a column, marked in (columns,), that has no range to scale noise by."""
     if constant.any():
         owner = owners(encoder, features)[np.flatnonzero(constant)[0]]

@@ -23,7 +23,7 @@ from lowtide.errors import Floats, LowtideError, one_of, within
 from lowtide.features import Features
 from lowtide.tables.allocation import scales
 from lowtide.tables.drawing import Rows, add_noise, answer
-from lowtide.tables.encoder import Encoder
+from lowtide.tables.encoder import TableEncoder
 from lowtide.tables.layout import (
     Bounds,
     Kind,
@@ -39,8 +39,8 @@ from lowtide.theory import response
 
 
 @dataclass(frozen=True, eq=False)
-class Mechanism:
-    """How the hidden features of a table are disclosed; make one with `Mechanism.build`.
+class TableMechanism:
+    """How the hidden features of a table are disclosed; make one with `TableMechanism.build`.
 
     Attributes:
         encoder: how tables become rows.
@@ -54,7 +54,7 @@ class Mechanism:
         clip: whether noised values are clipped to the range again. That is post-processing: it never raises E_γ.
     """
 
-    encoder: Encoder
+    encoder: TableEncoder
     features: Features
     kinds: tuple[Kind, ...]
     low: Floats
@@ -87,7 +87,7 @@ class Mechanism:
     @classmethod
     def build(
         cls,
-        encoder: Encoder,
+        encoder: TableEncoder,
         features: Features,
         rows: Any,
         *,
@@ -101,7 +101,7 @@ class Mechanism:
         fill: float = 0.0,
         keep: Sequence[str] = (),
         clip: bool = True,
-    ) -> Mechanism:
+    ) -> TableMechanism:
         """Choose how each column is hidden, and how much noise it takes.
 
         Args:
@@ -137,7 +137,7 @@ class Mechanism:
         lam, keeps = scales(encoder, kinds, lam, epsilon, delta, prior)
         return cls(encoder, features, kinds, low, high, keeps, lam, float(fill), clip)
 
-    def only(self, noised: ArrayLike) -> Mechanism:
+    def only(self, noised: ArrayLike) -> TableMechanism:
         """The same with noise on the features where `noised`, (m,), is true; the others are redacted."""
         stays = self.features.mask(noised)[self._owners]
         kinds: tuple[Kind, ...] = tuple(
@@ -220,7 +220,7 @@ class Mechanism:
         return to_plain({field.name: getattr(self, field.name) for field in fields(self)})
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> Mechanism:
+    def from_config(cls, config: Mapping[str, Any]) -> TableMechanism:
         """Read back what `to_config` wrote."""
         return cls(**from_plain(config))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from lowtide.errors import LowtideError
 from lowtide.features import Features
-from lowtide.tables.encoder import Encoder, read_encoder
+from lowtide.tables.encoder import TableEncoder, read_encoder
 
 _ENDS = ("low", "high")
 _LEARNT = ("fills", "dates", "others")
@@ -21,7 +21,7 @@ def to_plain(fields: Mapping[str, Any]) -> dict[str, Any]:
     encoder, features = fields["encoder"], fields["features"]
     private = {name: [None if np.isnan(end) else float(end) for end in fields[name]] for name in _ENDS}
     # Only where there are any: what a mechanism draws depends on all that is written here.
-    plain = Encoder(encoder.names, encoder.categories)
+    plain = TableEncoder(encoder.names, encoder.categories)
     learnt = {name: list(getattr(encoder, name)) for name in _LEARNT if getattr(encoder, name) != getattr(plain, name)}
     return {
         "kinds": list(fields["kinds"]),

@@ -13,17 +13,17 @@ import numpy as np
 
 from lowtide.density.masking import Bools
 from lowtide.disclose.budget import Budget, Reading
-from lowtide.tables.mechanism import Mechanism
+from lowtide.tables.mechanism import TableMechanism
 from lowtide.tables.planning import ENOUGH, Point
-from lowtide.tables.problem import Check, Problem, Tick
+from lowtide.tables.problem import Check, TableProblem, Tick
 
 _LADDER = (0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5)  # λ in units of a column's range
 _AROUND = 2  # steps of the ladder that the trade-off curve shows beside the one taken
 
 
 def soften(
-    problem: Problem, noisy: Mechanism, hidden: Bools, budget: Budget, *, lam: float | None = None, tick: Tick
-) -> tuple[Mechanism, Check | None, tuple[Point, ...]]:
+    problem: TableProblem, noisy: TableMechanism, hidden: Bools, budget: Budget, *, lam: float | None = None, tick: Tick
+) -> tuple[TableMechanism, Check | None, tuple[Point, ...]]:
     """Noise some of the redacted numbers instead.
 
     Args:
@@ -61,12 +61,12 @@ class _Softener:
     """Tries noise on features that a plan redacts."""
 
     def __init__(
-        self, problem: Problem, noisy: Mechanism, hidden: Bools, budget: Budget, ladder: tuple[float, ...]
+        self, problem: TableProblem, noisy: TableMechanism, hidden: Bools, budget: Budget, ladder: tuple[float, ...]
     ) -> None:
         self.problem, self.noisy, self.hidden, self.budget, self.ladder = problem, noisy, hidden, budget, ladder
         self._known: dict[tuple[bytes, int], tuple[Reading, Reading | None]] = {}
 
-    def at(self, noised: Bools, step: int) -> Problem:
+    def at(self, noised: Bools, step: int) -> TableProblem:
         """The same problem with noise on these features."""
         return replace(self.problem, mechanism=replace(self.noisy, lam=self.ladder[step]).only(noised))
 

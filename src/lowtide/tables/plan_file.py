@@ -22,7 +22,7 @@ from lowtide.density.masking import Bools
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.errors import LowtideError
 from lowtide.files import write_whole
-from lowtide.tables.hider import Hider
+from lowtide.tables.hider import TableHider
 
 FORMAT = "lowtide-plan"
 VERSION = 1
@@ -41,7 +41,7 @@ class TablePlan:
         utility: the column that the release should still tell, or `None`.
     """
 
-    hider: Hider
+    hider: TableHider
     secret: str
     identifiers: tuple[str, ...]
     columns: Mapping[str, str]
@@ -125,7 +125,7 @@ class TablePlan:
         """Read a plan back, from a file or a folder."""
         source = Path(path)
         config, tensors = read_bundle(source, form=FORMAT) if source.is_dir() else (_read_json(source), {})
-        hider = Hider.from_parts(config, tensors, source)
+        hider = TableHider.from_parts(config, tensors, source)
         try:
             identifiers, kept = (tuple(_texts(config[key])) for key in ("identifiers", "kept"))
             columns = dict(zip(config["columns"], _texts(config["columns"].values()), strict=True))

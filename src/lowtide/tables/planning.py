@@ -17,7 +17,7 @@ from lowtide.density.masking import Bools
 from lowtide.disclose.budget import Budget, Reading
 from lowtide.errors import Floats, LowtideError
 from lowtide.interface import Estimate
-from lowtide.tables.planning_attackers import Scout
+from lowtide.tables.planning_attackers import PlanningAttacker
 
 _ORDERS = 12
 _FALL = 0.6  # refit when the leakage has fallen to this share
@@ -62,7 +62,7 @@ class Search:
     marginal: Floats
 
 
-class Planner:
+class ColumnPlanner:
     """Walks from everything released to everything hidden, and back a little.
 
     Args:
@@ -80,13 +80,13 @@ class Planner:
 
     def __init__(
         self,
-        scout: Scout,
+        scout: PlanningAttacker,
         *,
         keep: Bools,
         hide: Bools,
         worth: Floats,
         budget: Budget,
-        utility: Scout | None = None,
+        utility: PlanningAttacker | None = None,
         prized: Bools | None = None,
         seed: int,
         tick: Callable[[float], None] = lambda _: None,
@@ -124,7 +124,7 @@ class Planner:
         useful = None if self.utility is None else self.utility.read(~hidden)
         return Point(hidden.copy(), float(self.worth[~hidden].sum()), self.scout.read(~hidden), useful)
 
-    def marginal(self, hidden: Bools, scout: Scout | None = None) -> Floats:
+    def marginal(self, hidden: Bools, scout: PlanningAttacker | None = None) -> Floats:
         """What each released feature carries, averaged over random orders of hiding, (m,); −inf where it is fixed."""
         scout = scout or self.scout
         players = np.flatnonzero(~hidden & ~self.keep)
@@ -161,7 +161,7 @@ class Planner:
             point = again
         return point
 
-    def hide_more(self, hidden: Bools, fresh: Scout, useful: Scout | None = None) -> Point | None:
+    def hide_more(self, hidden: Bools, fresh: PlanningAttacker, useful: PlanningAttacker | None = None) -> Point | None:
         """Hide one feature more, where the networks were too weak; `None` when there is none left.
 
         Args:
@@ -221,7 +221,7 @@ class Planner:
             candidates = [j for j in allowed if j != best]
         return hidden
 
-    def _scouts(self) -> list[Scout]:
+    def _scouts(self) -> list[PlanningAttacker]:
         return [self.scout] if self.utility is None else [self.scout, self.utility]
 
     def _refit(self, hidden: Bools) -> None:

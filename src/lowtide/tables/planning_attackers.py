@@ -21,7 +21,7 @@ from lowtide.density.options import Options
 from lowtide.disclose.budget import Reading
 from lowtide.features import Features
 from lowtide.labels import Classes
-from lowtide.tables.encoder import Encoder
+from lowtide.tables.encoder import TableEncoder
 from lowtide.tables.histories import Around
 from lowtide.threads import one_thread
 
@@ -37,7 +37,7 @@ _STEPS = 400
 
 
 @dataclass(frozen=True)
-class Secrets:
+class LabelledRows:
     """Rows of data and the class of each.
 
     Attributes:
@@ -50,12 +50,12 @@ class Secrets:
     codes: Ints
     classes: Classes
 
-    def take(self, index: Ints) -> Secrets:
+    def take(self, index: Ints) -> LabelledRows:
         """These rows only."""
-        return Secrets(self.rows[index], self.codes[index], self.classes)
+        return LabelledRows(self.rows[index], self.codes[index], self.classes)
 
 
-class Scout(Protocol):
+class PlanningAttacker(Protocol):
     """An attacker that planning asks what releases would tell."""
 
     def refit(self, released: Bools, least: Bools, most: Bools) -> None:
@@ -67,19 +67,21 @@ class Scout(Protocol):
         ...
 
 
-def fit_critic(data: Secrets, features: Features, options: Options, exposure: Exposure) -> tuple[Density, FitReport]:
+def fit_critic(
+    data: LabelledRows, features: Features, options: Options, exposure: Exposure
+) -> tuple[Density, FitReport]:
     """Fit any-mask networks on rows in memory under an exposure; the density, and how the fit went."""
     with one_thread():
         critic: Critic
         critic, report = fit_masked(
             np.ascontiguousarray(data.rows), data.codes, data.classes, features, options, exposure=exposure
         )
-    encoder = Encoder((), (None,) * data.rows.shape[1])
+    encoder = TableEncoder((), (None,) * data.rows.shape[1])
     return Density(data.classes, features, critic, options.trim, encoder, report), report
 
 
-class TableScout:
-    """Any-mask networks on encoded rows; see `Scout`.
+class MaskedAttacker:
+    """Any-mask networks on encoded rows; see `PlanningAttacker`.
 
     Args:
         data: the reference rows and their classes.
@@ -88,13 +90,13 @@ class TableScout:
         options: how to fit.
     """
 
-    def __init__(self, data: Secrets, standins: Floats32 | None, features: Features, options: Options) -> None:
+    def __init__(self, data: LabelledRows, standins: Floats32 | None, features: Features, options: Options) -> None:
         self.options = economical(options)
         self.noised = standins is not None
         self.features, rows = features, data.rows
         if standins is not None:
             self.features, rows = doubled(features), np.concatenate([rows, standins], axis=1)
-        everything = Secrets(rows, data.codes, data.classes)
+        everything = LabelledRows(rows, data.codes, data.classes)
         held = stratified_folds(data.codes, 10, np.random.default_rng([options.seed, 1])) < 3
         self.training = _sample(everything.take(np.flatnonzero(~held)), _TRAINING_ROWS, options.seed)
         self.held_out = _sample(everything.take(np.flatnonzero(held)), _HELD_OUT_ROWS, options.seed)
@@ -123,8 +125,8 @@ class TableScout:
         return Reading.of(answers, self.held_out.codes, prior)
 
 
-class FreshScout:
-    """Boosted trees trained anew for every question: slow, and as good as an attacker; see `Scout`.
+class RefittedAttacker:
+    """Boosted trees trained anew for every question: slow, and as good as an attacker; see `PlanningAttacker`.
 
     Args:
         data: the reference rows and their classes.
@@ -133,9 +135,9 @@ class FreshScout:
         seed: of the split and of the trees.
     """
 
-    def __init__(self, data: Secrets, standins: Floats32, features: Features, seed: int) -> None:
+    def __init__(self, data: LabelledRows, standins: Floats32, features: Features, seed: int) -> None:
         self.features, self.classes, self.seed = features, data.classes, seed
-        both = Secrets(np.concatenate([data.rows, standins], axis=1), data.codes, data.classes)
+        both = LabelledRows(np.concatenate([data.rows, standins], axis=1), data.codes, data.classes)
         held = stratified_folds(data.codes, 10, np.random.default_rng([seed, 1])) < 3
         self.training = _sample(both.take(np.flatnonzero(~held)), 2 * _TRAINING_ROWS, seed)
         self.held_out = _sample(both.take(np.flatnonzero(held)), 2 * _HELD_OUT_ROWS, seed)
@@ -173,7 +175,7 @@ def doubled(features: Features) -> Features:
     return Features(np.concatenate([features.groups, features.groups + len(features)]), names)
 
 
-def _sample(data: Secrets, most: int, seed: int) -> Secrets:
+def _sample(data: LabelledRows, most: int, seed: int) -> LabelledRows:
     """About `most` rows, every class in its share."""
     if len(data.codes) <= most:
         return data

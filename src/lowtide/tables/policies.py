@@ -2,9 +2,9 @@
 
 | policy | looks at | promise |
 |---|---|---|
-| `Plan` | the population, once | no redundancy and no membership leak |
+| `FixedColumns` | the population, once | no redundancy and no membership leak |
 | `Sequential` | this row's disclosed past and the candidate | no redundancy leak; membership term stated |
-| `Paper` | this row's raw features | none for the whole release |
+| `PaperColumns` | this row's raw features | none for the whole release |
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lowtide.tables.planning import Point
 from lowtide.tables.planning_attackers import Floats32
 
 
-class Policy(Protocol):
+class ColumnPolicy(Protocol):
     """Says what to hide."""
 
     name: ClassVar[str]
@@ -33,7 +33,7 @@ class Policy(Protocol):
 
 
 @dataclass(frozen=True)
-class Plan:
+class FixedColumns:
     """One choice for everybody.
 
     Attributes:
@@ -56,7 +56,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Paper:
+class PaperColumns:
     """The paper's rule (Eq. 6 and 14): hide where the density given the *raw* past exceeds ε.
 
     Attributes:

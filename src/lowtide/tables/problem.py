@@ -19,11 +19,11 @@ from lowtide.interface import Estimate
 from lowtide.splits import stratified
 from lowtide.tables.estimating import estimate
 from lowtide.tables.layout import owners
-from lowtide.tables.mechanism import Mechanism
-from lowtide.tables.planning import Planner
-from lowtide.tables.planning_attackers import Floats32, FreshScout, Ints, Secrets, TableScout
-from lowtide.tables.policies import Plan
-from lowtide.tables.sequential import Rule, Sequential, fit_sequential
+from lowtide.tables.mechanism import TableMechanism
+from lowtide.tables.planning import ColumnPlanner
+from lowtide.tables.planning_attackers import Floats32, Ints, LabelledRows, MaskedAttacker, RefittedAttacker
+from lowtide.tables.policies import FixedColumns
+from lowtide.tables.sequential import Rule, SequentialColumns, fit_sequential
 
 Tick = Callable[[float], None]
 _PANEL = ("logistic regression", "boosted trees")
@@ -63,7 +63,7 @@ class Check:
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class TableProblem:
     """What is to be decided.
 
     Attributes:
@@ -78,14 +78,14 @@ class Problem:
         prized: (m,) the feature that is that itself, if there is one.
     """
 
-    data: Secrets
+    data: LabelledRows
     features: Features
-    mechanism: Mechanism
+    mechanism: TableMechanism
     options: Options
     keep: Bools
     hide: Bools
     rehearsal: KeyedNoise
-    utility: Secrets | None = None
+    utility: LabelledRows | None = None
     prized: Bools | None = None
 
     @cached_property
@@ -98,7 +98,7 @@ class Problem:
         split = stratified(self.data.codes, _JUDGING, seed=np.random.SeedSequence([self.options.seed, 8]))
         return np.isin(np.arange(len(self.data.codes)), split.aside)
 
-    def planning(self, data: Secrets) -> Secrets:
+    def planning(self, data: LabelledRows) -> LabelledRows:
         """The rows of `data` that are for planning."""
         return data.take(np.flatnonzero(~self.judged))
 
@@ -118,13 +118,13 @@ class Problem:
         ids = row_ids(np.arange(len(self.data.codes)), len(self.data.codes))
         return self.mechanism.hide(self.data.rows, hidden, noise=self.rehearsal, ids=ids)
 
-    def fresh_scouts(self) -> tuple[FreshScout, FreshScout | None]:
+    def fresh_scouts(self) -> tuple[RefittedAttacker, RefittedAttacker | None]:
         """Attackers that are trained anew for every question: of the secret, and of what should still be told."""
         standins = self.standins[~self.judged]
-        secret = FreshScout(self.planning(self.data), standins, self.features, self.options.seed)
+        secret = RefittedAttacker(self.planning(self.data), standins, self.features, self.options.seed)
         if self.utility is None:
             return secret, None
-        return secret, FreshScout(self.planning(self.utility), standins, self.features, self.options.seed)
+        return secret, RefittedAttacker(self.planning(self.utility), standins, self.features, self.options.seed)
 
     def check(self, hidden: Bools) -> Check:
         """Attack a rehearsal afresh. Attackers also see what was hidden, where that differs between rows."""
@@ -145,7 +145,7 @@ class Problem:
         return Check(told, attacks)
 
 
-def make_plan(problem: Problem, budget: Budget, tick: Tick) -> tuple[Plan, Check]:
+def make_plan(problem: TableProblem, budget: Budget, tick: Tick) -> tuple[FixedColumns, Check]:
     """Plan for the whole population, and hide more until fresh attackers agree."""
     planner = _planner(problem, budget, lambda done: tick(0.7 * done))
     search = planner.search()
@@ -159,17 +159,17 @@ def make_plan(problem: Problem, budget: Budget, tick: Tick) -> tuple[Plan, Check
             raise planner.unreachable(problem.features.names, check.leakage)
         hidden, check = more.hidden, problem.check(more.hidden)
         points.append(more)
-    return Plan(problem.features, hidden, tuple(points), search.marginal), check
+    return FixedColumns(problem.features, hidden, tuple(points), search.marginal), check
 
 
-def _planner(problem: Problem, budget: Budget, tick: Tick) -> Planner:
+def _planner(problem: TableProblem, budget: Budget, tick: Tick) -> ColumnPlanner:
     """A planner for the problem; a budget that no release of it can keep is refused."""
     standins = problem.standins[~problem.judged] if problem.mechanism.draws else None
-    scout = TableScout(problem.planning(problem.data), standins, problem.features, problem.options)
+    scout = MaskedAttacker(problem.planning(problem.data), standins, problem.features, problem.options)
     useful = None
     if problem.utility is not None:
-        useful = TableScout(problem.planning(problem.utility), standins, problem.features, problem.options)
-    planner = Planner(
+        useful = MaskedAttacker(problem.planning(problem.utility), standins, problem.features, problem.options)
+    planner = ColumnPlanner(
         scout,
         utility=useful,
         prized=problem.prized,
@@ -186,8 +186,8 @@ def _planner(problem: Problem, budget: Budget, tick: Tick) -> Planner:
 
 
 def make_sequential(
-    problem: Problem, budget: Budget | None, epsilon: float | None, tick: Tick
-) -> tuple[Sequential, Check]:
+    problem: TableProblem, budget: Budget | None, epsilon: float | None, tick: Tick
+) -> tuple[SequentialColumns, Check]:
     """Decide feature by feature; with a budget, find the loosest rule that fresh attackers agree with.
 
     The search starts where the budget is kept for sure if densities are exact and the flags tell nothing. A rule speaks
@@ -214,7 +214,9 @@ def make_sequential(
     )
 
 
-def _loosen(problem: Problem, budget: Budget, policy: Sequential, check: Check, tick: Tick) -> tuple[Sequential, Check]:
+def _loosen(
+    problem: TableProblem, budget: Budget, policy: SequentialColumns, check: Check, tick: Tick
+) -> tuple[SequentialColumns, Check]:
     """Raise the threshold while fresh attackers assure the budget; nothing lies beyond the trim, where densities end.
 
     To agree is not enough here: on few rows attackers too weak to object would wave everything through.
@@ -236,7 +238,7 @@ def _share_of(tick: Tick, done: float) -> Tick:
     return lambda _: tick(done)
 
 
-def _try_rule(problem: Problem, rule: Rule, start: Bools | None, tick: Tick) -> tuple[Sequential, Check]:
+def _try_rule(problem: TableProblem, rule: Rule, start: Bools | None, tick: Tick) -> tuple[SequentialColumns, Check]:
     policy = fit_sequential(
         problem.planning(problem.data),
         problem.standins[~problem.judged],

@@ -40,7 +40,7 @@ class FeatureLeak:
 
 
 @dataclass(frozen=True)
-class Scan:
+class TableScan:
     """What a table tells about a secret.
 
     Attributes:
@@ -66,7 +66,7 @@ class Scan:
         return sorted(self.features, key=lambda leak: -leak.order_free.value)
 
 
-def scan(x: Any, s: ArrayLike, *, estimator: TIDE | None = None, level: float = 0.95) -> Scan:
+def scan(x: Any, s: ArrayLike, *, estimator: TIDE | None = None, level: float = 0.95) -> TableScan:
     """Fit a density on seven tenths of the rows and ask it about the others.
 
     Args:
@@ -97,7 +97,7 @@ def scan(x: Any, s: ArrayLike, *, estimator: TIDE | None = None, level: float = 
         FeatureLeak(name, *(mean_with_interval(values[:, j], level) for values in (shares, steps, alone)))
         for j, name in enumerate(density.features.names)
     )
-    return Scan(
+    return TableScan(
         density.information(judged, labels[held], level=level),
         features,
         len(codes),

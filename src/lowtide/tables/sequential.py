@@ -19,7 +19,7 @@ from lowtide.density.options import Options
 from lowtide.errors import Floats
 from lowtide.features import Features
 from lowtide.tables.histories import Histories
-from lowtide.tables.planning_attackers import Floats32, Secrets, doubled, economical, fit_critic
+from lowtide.tables.planning_attackers import Floats32, LabelledRows, doubled, economical, fit_critic
 
 _ROUNDS = 6
 _SETTLED = 0.01  # share of flags that may still change
@@ -50,7 +50,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Sequential:
+class SequentialColumns:
     """A fitted policy: the critic of histories, the rule, and how the fit went.
 
     Attributes:
@@ -85,7 +85,7 @@ class Sequential:
 
 
 def fit_sequential(
-    data: Secrets,
+    data: LabelledRows,
     standins: Floats32,
     features: Features,
     rule: Rule,
@@ -93,7 +93,7 @@ def fit_sequential(
     *,
     start: Bools | None = None,
     tick: Callable[[float], None] = lambda _: None,
-) -> Sequential:
+) -> SequentialColumns:
     """Fit the critic on the histories of its own policy until the flags stop changing.
 
     Args:
@@ -109,13 +109,13 @@ def fit_sequential(
     if len(data.codes) > _TRAINING_ROWS:
         index = np.sort(rng.choice(len(data.codes), _TRAINING_ROWS, replace=False))
         data, standins, start = data.take(index), standins[index], None if start is None else start[index]
-    both = Secrets(np.concatenate([data.rows, standins], axis=1), data.codes, data.classes)
+    both = LabelledRows(np.concatenate([data.rows, standins], axis=1), data.codes, data.classes)
     n, m = len(data.codes), len(features)
     hidden = (rng.random((n, m)) < rng.random((n, 1))) & ~rule.keep | rule.hide if start is None else start
     for number in range(1, _ROUNDS + 1):
         own = replace(economical(options), seed=options.seed + number)
         density, _ = fit_critic(both, doubled(features), own, Histories(hidden))
-        policy = Sequential(density, rule, number, 1.0)
+        policy = SequentialColumns(density, rule, number, 1.0)
         flags = policy.flags(data.rows, standins)
         policy = replace(policy, unsettled=float((flags != hidden).mean()))
         hidden = flags

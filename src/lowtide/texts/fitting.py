@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from lowtide.density.artefact import Density, FitReport
 from lowtide.density.bag_fitting import fit_bag
 from lowtide.density.critics.base import Critic, Null
-from lowtide.density.critics.paper import Paper, train_sparse
+from lowtide.density.critics.paper import PaperCritic, train_sparse
 from lowtide.density.estimates import mean_with_interval
 from lowtide.density.options import Options
 from lowtide.errors import LowtideError
@@ -109,7 +109,7 @@ def _fit_paper(
         seed=int(np.random.SeedSequence([options.seed, _ROOM]).generate_state(1)[0]),
         show=options.progress,
     )
-    critic = Paper(net, torch.tensor(features.groups), len(classes.labels))
+    critic = PaperCritic(net, torch.tensor(features.groups), len(classes.labels))
     values = []
     for start in range(0, rows.shape[0], _AT_ONCE):
         place = slice(start, start + _AT_ONCE)

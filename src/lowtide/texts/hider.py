@@ -21,7 +21,7 @@ from lowtide.errors import LowtideError
 from lowtide.interface import Estimate
 from lowtide.labels import Classes
 from lowtide.texts.encoder import TextEncoder, as_texts
-from lowtide.texts.policies import TermPaper, TermPlan, TermPoint, TextPolicy
+from lowtide.texts.policies import FixedTerms, PaperTerms, TermPoint, TermPolicy
 from lowtide.texts.rewriting import ReleasedTexts, Rewriter, text_ids
 
 FORMAT = "lowtide-text-hider"
@@ -39,7 +39,7 @@ class TextHider:
         card: what is known of the release it was rehearsed with.
     """
 
-    policy: TextPolicy
+    policy: TermPolicy
     rewriter: Rewriter
     card: ReleaseCard
 
@@ -93,13 +93,13 @@ class TextHider:
             raise LowtideError(f"{path} lacks or garbles a part of what is to be hidden; make it again") from error
 
 
-def _policy_parts(policy: TextPolicy) -> tuple[Config, dict[str, Tensor]]:
-    if isinstance(policy, TermPlan):
+def _policy_parts(policy: TermPolicy) -> tuple[Config, dict[str, Tensor]]:
+    if isinstance(policy, FixedTerms):
         names = ("hidden", "order", "tokens", "keep", "hide")
         tensors = {name: torch.from_numpy(getattr(policy, name).copy()) for name in names}
         curve = [{**point._asdict(), "reading": asdict(point.reading)} for point in policy.curve]
         return {"name": "plan", "curve": curve}, tensors
-    if not isinstance(policy, TermPaper) or not isinstance(policy.density, Density):
+    if not isinstance(policy, PaperTerms) or not isinstance(policy.density, Density):
         raise LowtideError(f"cannot save a {type(policy).__name__} with another density than that of a TIDE")
     classes = Classes(tuple(range(len(policy.density.classes.labels))), policy.density.classes.prior)
     density, weights = replace(policy.density, classes=classes, report=None).parts()
@@ -108,19 +108,19 @@ def _policy_parts(policy: TextPolicy) -> tuple[Config, dict[str, Tensor]]:
     return {"name": policy.name, "epsilon": policy.epsilon, "density": density}, tensors
 
 
-def _read_policy(config: Mapping[str, Any], tensors: dict[str, Tensor], encoder: TextEncoder, where: Any) -> TextPolicy:
+def _read_policy(config: Mapping[str, Any], tensors: dict[str, Tensor], encoder: TextEncoder, where: Any) -> TermPolicy:
     vocabulary, terms = encoder.vocabulary, len(encoder.vocabulary)
     keep, hide = (_mask(tensors[name], terms) for name in ("keep", "hide"))
     if config["name"] == "paper":
         own = {name.removeprefix(_DENSITY): value for name, value in tensors.items() if name.startswith(_DENSITY)}
-        return TermPaper(
+        return PaperTerms(
             vocabulary, Density.from_parts(config["density"], own, where), float(config["epsilon"]), keep, hide
         )
     order, tokens = tensors["order"].numpy().astype(np.intp), tensors["tokens"].numpy().astype(np.float64)
     if not np.array_equal(np.sort(order), np.arange(terms)) or tokens.shape != order.shape:
         raise LowtideError("the order of the plan does not name every term once; make it again")
     curve = tuple(_read_point(point) for point in config["curve"])
-    return TermPlan(vocabulary, _mask(tensors["hidden"], terms), order, tokens, keep, hide, curve)
+    return FixedTerms(vocabulary, _mask(tensors["hidden"], terms), order, tokens, keep, hide, curve)
 
 
 def _mask(values: Tensor, terms: int) -> Bools:

@@ -27,7 +27,7 @@ from lowtide.tables.problem import Check
 from lowtide.texts.encoder import TextEncoder, as_texts
 from lowtide.texts.fitting import read_groups
 from lowtide.texts.hider import TextHider
-from lowtide.texts.policies import TermPaper, TermPlan, TextPolicy
+from lowtide.texts.policies import FixedTerms, PaperTerms, TermPolicy
 from lowtide.texts.problem import CHECKERS, TextProblem, Tick, make_plan
 from lowtide.texts.rewriting import HOW, MARK, How, ReleasedTexts
 from lowtide.texts.substitutes import learn_similar
@@ -85,7 +85,7 @@ class TextObfuscator(BaseEstimator):  # type: ignore[misc]
         random_state: the seed of everything but the substitutes of the release.
 
     Attributes:
-        policy_: the fitted policy, a `TermPlan` or a `TermPaper`.
+        policy_: the fitted policy, a `FixedTerms` or a `PaperTerms`.
         check_: what fresh attackers made of the rehearsal.
         leakage_: what the strongest of them learnt, with its interval: a lower bound on what there is to learn.
         card_: the release card; it names no term.
@@ -213,11 +213,11 @@ class TextObfuscator(BaseEstimator):  # type: ignore[misc]
         none = np.full((len(vocabulary), 1), -1, dtype=np.int32)
         return TextEncoder(vocabulary, learn_similar(texts, vocabulary) if self.how == "replace" else none)
 
-    def _decide(self, problem: TextProblem, density: Density | None, tick: Tick) -> tuple[TextPolicy, Check]:
+    def _decide(self, problem: TextProblem, density: Density | None, tick: Tick) -> tuple[TermPolicy, Check]:
         if density is not None:
             # As the paper does, all texts are used; the rule promises nothing anyway.
             epsilon = _PAPER_EPSILON if self.epsilon is None else float(self.epsilon)
-            policy = TermPaper(problem.encoder.vocabulary, density, epsilon, problem.keep, problem.hide)
+            policy = PaperTerms(problem.encoder.vocabulary, density, epsilon, problem.keep, problem.hide)
             return policy, problem.check(policy)
         budget = self._limit
         if budget is not None:
@@ -235,7 +235,7 @@ class TextObfuscator(BaseEstimator):  # type: ignore[misc]
         attacks, budget = self.check_.attacks, self._limit
         changed = 1.0 - release.kept
         features: tuple[Feature, ...] = (Feature("words of the policy", changed),)
-        if isinstance(self.policy_, TermPlan):
+        if isinstance(self.policy_, FixedTerms):
             terms = int(self.policy_.hidden.sum())
             features = (Feature(f"{terms} listed terms", float(terms > 0)), Feature("all other words", 0.0))
         return ReleaseCard(
@@ -261,7 +261,7 @@ class TextObfuscator(BaseEstimator):  # type: ignore[misc]
 
     def _certificate(self, problem: TextProblem) -> Certificate:
         prior = problem.classes.prior
-        if isinstance(self.policy_, TermPaper):
+        if isinstance(self.policy_, PaperTerms):
             epsilon = self.policy_.epsilon
             said = (_PAPER, _SHOWN, _TRACES[self.how], _UNKNOWN)
             return Certificate("paper", epsilon, full_disclosure(epsilon, prior), said)

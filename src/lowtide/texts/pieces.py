@@ -28,7 +28,7 @@ _LETTER = rf"[^\W_{_IDEOGRAPHS}]"  # or digit
 _ALPHA = rf"[^\W\d_{_IDEOGRAPHS}]"
 
 # Blocks of pictographs without the quotation marks and brackets among them, and signs shown as emoji by themselves.
-_PICTURES = (
+_IMAGES = (
     "\U0001f000-\U0001faff\u2600-\u275a\u2763-\u2767\u2776-\u27bf"
     "\u231a\u231b\u23e9-\u23fa\u2b1b\u2b1c\u2b50\u2b55"
 )  # fmt: skip
@@ -42,8 +42,8 @@ _EMOJI = (
     rf"[{_FLAGS}]{{2}}",
     r"[0-9#*]\ufe0f?\u20e3",
     *(
-        rf"{first}{_MODIFIERS}(?:\u200d[{_PICTURES}{_SYMBOLS}]{_MODIFIERS})*+"
-        for first in (f"[{_PICTURES}]", rf"[{_SYMBOLS}]\ufe0f")
+        rf"{first}{_MODIFIERS}(?:\u200d[{_IMAGES}{_SYMBOLS}]{_MODIFIERS})*+"
+        for first in (f"[{_IMAGES}]", rf"[{_SYMBOLS}]\ufe0f")
     ),
 )
 _ENTITY = r"&(?:\#[0-9]{1,7}|\#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,30});"

@@ -25,7 +25,7 @@ from lowtide.errors import Floats
 from lowtide.labels import Labels
 from lowtide.splits import Split
 from lowtide.texts.learners import TermWeights, fit_logistic
-from lowtide.texts.policies import TermPlan, TermPoint
+from lowtide.texts.policies import FixedTerms, TermPoint
 from lowtide.texts.terms import Vocabulary
 
 Sparse: TypeAlias = Any  # scipy.sparse.csr_array, which carries no types
@@ -61,7 +61,7 @@ class TermPlanner:
     stop: Budget | None = None
     tick: Callable[[float], None] = field(default=lambda _: None, repr=False)
 
-    def plan(self, vocabulary: Vocabulary) -> TermPlan:
+    def plan(self, vocabulary: Vocabulary) -> FixedTerms:
         """The plan that hides nothing but what must be, with the order and the curve of all others."""
         tokens = np.asarray(self.counts.sum(axis=0), dtype=np.float64).ravel()
         order = np.lexsort((-self._worth(), self.keep, ~self.hide))
@@ -76,7 +76,7 @@ class TermPlanner:
                 break
             step = _STEP if gone[depth] < _LATER else _LATER_STEP
             depth = min(free, max(depth + 1, int((gone <= gone[depth] + step).sum()) - 1))
-        return TermPlan(vocabulary, self.hide & ~self.keep, order, tokens, self.keep, self.hide, tuple(curve))
+        return FixedTerms(vocabulary, self.hide & ~self.keep, order, tokens, self.keep, self.hide, tuple(curve))
 
     def _worth(self) -> Floats:
         """(m,) what one occurrence of each term tells, in nats.

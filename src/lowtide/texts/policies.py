@@ -17,7 +17,7 @@ from lowtide.texts.terms import Vocabulary
 Columns = NDArray[np.intp]
 
 
-class TextPolicy(Protocol):
+class TermPolicy(Protocol):
     """Says what to hide."""
 
     name: ClassVar[str]
@@ -50,7 +50,7 @@ class TermPoint(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class TermPlan:
+class FixedTerms:
     """One list of terms for everybody, hidden wherever they occur, and all lists that keep more or less.
 
     What is hidden of a text follows from the list and the text's own words; no further decision about the text is made
@@ -89,31 +89,31 @@ class TermPlan:
         """The same terms of every text."""
         return (self.hidden[found] for found in columns)
 
-    def at(self, kept: float) -> TermPlan:
+    def at(self, kept: float) -> FixedTerms:
         """The plan that keeps the share `kept` of the words, or a little more where terms do not add up to it."""
         share = float(within("kept", kept, 0.0, 1.0))
         gone = np.cumsum(self.tokens[self.order]) / self.tokens.sum()
         return self.first(int((gone <= 1 - share + 1e-9).sum()))
 
-    def first(self, depth: int) -> TermPlan:
+    def first(self, depth: int) -> FixedTerms:
         """The plan that hides the first `depth` terms of the order, but never those to keep."""
         hidden = np.zeros(len(self.order), dtype=bool)
         hidden[self.order[:depth]] = True
         return replace(self, hidden=(hidden | self.hide) & ~self.keep)
 
-    def under(self, budget: Budget | float | str) -> TermPlan | None:
+    def under(self, budget: Budget | float | str) -> FixedTerms | None:
         """The plan that keeps most words of those on the curve that keep the budget; `None` when none does."""
         limit = Budget.read(budget)
         met = next((point for point in self.curve if limit.meets(point.reading)), None)
         return None if met is None else self.first(met.depth)
 
-    def everything(self) -> TermPlan:
+    def everything(self) -> FixedTerms:
         """The plan that hides all terms that may be hidden."""
         return replace(self, hidden=~self.keep)
 
 
 @dataclass(frozen=True, eq=False)
-class TermPaper:
+class PaperTerms:
     """The paper's rule: hide a term of a text where its density given the text's *raw* terms before it exceeds ε.
 
     Terms come in the order of the vocabulary. The same term is hidden in one text and shown in another, so the places

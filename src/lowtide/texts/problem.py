@@ -20,7 +20,7 @@ from lowtide.splits import Split, grouped, stratified
 from lowtide.tables.problem import Check
 from lowtide.texts.encoder import TextEncoder
 from lowtide.texts.planning import TermPlanner
-from lowtide.texts.policies import TermPlan, TextPolicy
+from lowtide.texts.policies import FixedTerms, TermPolicy
 from lowtide.texts.rewriting import How, ReleasedTexts, Rewriter, text_ids
 
 Tick = Callable[[float], None]
@@ -73,7 +73,7 @@ class TextProblem:
         """(m,) how often each term occurs."""
         return np.asarray(self.encoder.vocabulary.counts(self.texts).sum(axis=0), dtype=np.float64).ravel()
 
-    def plan(self, *, stop: Budget | None = None, tick: Tick = lambda _: None) -> TermPlan:
+    def plan(self, *, stop: Budget | None = None, tick: Tick = lambda _: None) -> FixedTerms:
         """The order in which terms are best hidden, and the curve; nothing is hidden yet but what must be."""
         rows = self._some(np.flatnonzero(~self.judged), _PLANNED)
         split = self._split(rows, _READING, 0x7E2)
@@ -84,17 +84,17 @@ class TextProblem:
         planner = TermPlanner(counts, codes, prior, groups, split, self.keep, self.hide, stop, tick)
         return planner.plan(self.encoder.vocabulary)
 
-    def rewriter(self, policy: TextPolicy) -> Rewriter:
+    def rewriter(self, policy: TermPolicy) -> Rewriter:
         """How the policy's hidden words are written."""
-        hidden = policy.hidden if isinstance(policy, TermPlan) else self.hide
+        hidden = policy.hidden if isinstance(policy, FixedTerms) else self.hide
         return Rewriter(self.encoder, self.how, hidden, self.tokens, self.mark)
 
-    def release(self, policy: TextPolicy, rows: Labels | None = None) -> ReleasedTexts:
+    def release(self, policy: TermPolicy, rows: Labels | None = None) -> ReleasedTexts:
         """A rehearsal of the release, of all texts or some."""
         texts = self.texts if rows is None else [self.texts[row] for row in rows]
         return self.rewriter(policy).write(texts, policy, noise=self.rehearsal, ids=text_ids(texts))
 
-    def check(self, policy: TextPolicy) -> Check:
+    def check(self, policy: TermPolicy) -> Check:
         """Attack a rehearsal afresh; the leakage is what the strongest attacker has learnt of the judged texts."""
         some = self._some(np.arange(len(self.codes)), _ATTACKED)
         found = attack(
@@ -122,7 +122,9 @@ class TextProblem:
         return grouped(self.codes[rows], numbers, share, seed=seed)
 
 
-def make_plan(problem: TextProblem, *, budget: Budget | None, kept: float | None, tick: Tick) -> tuple[TermPlan, Check]:
+def make_plan(
+    problem: TextProblem, *, budget: Budget | None, kept: float | None, tick: Tick
+) -> tuple[FixedTerms, Check]:
     """Plan for the whole population.
 
     With a budget, more is hidden until fresh attackers agree that it is kept; with a share to keep they only tell what

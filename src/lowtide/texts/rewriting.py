@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lowtide.disclose.noise import Ids, KeyedNoise
 from lowtide.errors import LowtideError, LowtideTypeError, one_of
 from lowtide.texts.encoder import TextEncoder
-from lowtide.texts.policies import TextPolicy
+from lowtide.texts.policies import TermPolicy
 from lowtide.texts.substitutes import Change, rewrite
 from lowtide.texts.terms import Term
 
@@ -125,7 +125,7 @@ class Rewriter:
         return self.how == "replace"
 
     def write(
-        self, texts: Sequence[str], policy: TextPolicy, *, noise: KeyedNoise | None = None, ids: Ids | None = None
+        self, texts: Sequence[str], policy: TermPolicy, *, noise: KeyedNoise | None = None, ids: Ids | None = None
     ) -> ReleasedTexts:
         """Rewrite texts.
 
@@ -157,7 +157,7 @@ class Rewriter:
         everywhere = Changes(np.array(rows, np.int64), start, end, new_start, new_end, self.how)
         return ReleasedTexts(tuple(written), everywhere, words, hidden)
 
-    def _decided(self, texts: Sequence[str], policy: TextPolicy) -> Iterator[tuple[int, Found, list[bool]]]:
+    def _decided(self, texts: Sequence[str], policy: TermPolicy) -> Iterator[tuple[int, Found, list[bool]]]:
         """Each text by its number, with its terms and which of them to hide."""
         find = self.encoder.vocabulary.find
         for start in range(0, len(texts), _BATCH):

@@ -17,7 +17,7 @@ from lowtide.density.estimates import mean_with_interval
 from lowtide.errors import Floats, LowtideError
 from lowtide.interface import Estimate
 from lowtide.labels import read_vector
-from lowtide.tables.encoder import Encoder, read_encoder
+from lowtide.tables.encoder import TableEncoder, read_encoder
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class PairDensity:
     critic: PairCritic
     dimension: int
     trim: float
-    encoder: Encoder
+    encoder: TableEncoder
     report: FitReport | None = None
 
     def __call__(self, x: Any, s: ArrayLike) -> Floats:

@@ -65,7 +65,7 @@ class Look:
 
 
 class Canvas:
-    """A picture being painted, with the coordinates of its pixel centres."""
+    """A image being painted, with the coordinates of its pixel centres."""
 
     def __init__(self, size: int) -> None:
         self.pixel = 2.0 / size
@@ -183,7 +183,7 @@ def mouth_box(size: int) -> tuple[int, int, int, int]:
 
 
 def draw(look: Look, size: int) -> Field:
-    """Return the face of `look` as a (size, size, 3) picture in [0, 1]."""
+    """Return the face of `look` as a (size, size, 3) image in [0, 1]."""
     canvas, shift = Canvas(size), (look.pose - 1) * TURN
     draw_head(canvas, look, shift)
     for side in (-1, 1):

@@ -1,4 +1,4 @@
-"""Drawn faces: pictures whose every patch has an exact information density.
+"""Drawn faces: images whose every patch has an exact information density.
 
 A face is one of finitely many looks plus independent pixel noise. The density of any set of patches is then a
 finite sum over looks. The smile sits in the mouth and, weakly, in the eyes and the hair.
@@ -35,14 +35,14 @@ class DrawnFaces(FiniteWorld[Floats]):
         size: height and width in pixels.
         noise: standard deviation of the pixel noise.
         looks: the traits of every possible face.
-        pictures: (looks, columns) the faces without noise.
+        drawn: (looks, columns) the faces without noise.
     """
 
     def __init__(self, size: int, classes: int, patch: int, noise: float) -> None:
         super().__init__(patches(size, size, patch), np.full(classes, 1.0 / classes))
         self.size, self.noise = size, noise
         self.looks = [Look(*choice) for choice in product(*map(range, CHOICES.values()))]
-        self.pictures = np.stack([draw(look, size).ravel() for look in self.looks])
+        self.drawn = np.stack([draw(look, size).ravel() for look in self.looks])
         self._given_s = np.stack([_law_of_looks(self.looks, s, classes) for s in range(classes)])
         self._check_separation()
 
@@ -54,10 +54,10 @@ class DrawnFaces(FiniteWorld[Floats]):
         look = np.array(
             [np.searchsorted(cumulative[k], u * cumulative[k, -1]) for k, u in zip(s, rng.random(n), strict=True)]
         )
-        return Sample(self.pictures[look] + self.noise * rng.standard_normal((n, self.pictures.shape[1])), s)
+        return Sample(self.drawn[look] + self.noise * rng.standard_normal((n, self.drawn.shape[1])), s)
 
     def images(self, x: Floats) -> Floats:
-        """Rows as pictures in [0, 1], (n, size, size, 3)."""
+        """Rows as images in [0, 1], (n, size, size, 3)."""
         return np.clip(self._rows(x), 0.0, 1.0).reshape(-1, self.size, self.size, 3)
 
     def hair(self, x: Floats) -> Labels:
@@ -83,8 +83,8 @@ class DrawnFaces(FiniteWorld[Floats]):
 
     def _fit(self, x: Floats, columns: NDArray[np.intp] | slice) -> Floats:
         """`log N(x_A; look_A, σ²)` up to a term without the look, (n, looks)."""
-        pictures = self.pictures[:, columns]
-        return (x[:, columns] @ pictures.T - 0.5 * (pictures**2).sum(axis=1)) / self.noise**2
+        faces = self.drawn[:, columns]
+        return (x[:, columns] @ faces.T - 0.5 * (faces**2).sum(axis=1)) / self.noise**2
 
     def _patch_fits(self, x: Floats) -> list[Floats]:
         order = np.argsort(self.features.groups, kind="stable")
@@ -119,8 +119,8 @@ class DrawnFaces(FiniteWorld[Floats]):
 
     def _check_separation(self) -> None:
         """Refuse noise that would blur looks into each other: `information` would no longer be exact."""
-        squares = (self.pictures**2).sum(axis=1)
-        gaps = squares[:, None] + squares[None, :] - 2 * self.pictures @ self.pictures.T
+        squares = (self.drawn**2).sum(axis=1)
+        gaps = squares[:, None] + squares[None, :] - 2 * self.drawn @ self.drawn.T
         np.fill_diagonal(gaps, np.inf)
         closest = float(np.sqrt(max(gaps.min(), 0.0)))
         # Two looks 12 σ apart are confused with probability 1e-9.

@@ -175,7 +175,7 @@ class PaperPairs:
         return cls(_rebuild(tensors))
 
 
-class Paper:
+class PaperCritic:
     """`g(s, x)` of the paper for a finite secret, s as a one-hot vector."""
 
     kind: ClassVar[str] = "paper"
@@ -244,7 +244,7 @@ class Paper:
         return {**_saved(self.net), "groups": self.groups}
 
     @classmethod
-    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> Paper:
+    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> PaperCritic:
         """Rebuild it."""
         weights = {name: value for name, value in tensors.items() if name != "groups"}
         return cls(_rebuild(weights), tensors["groups"], int(settings["classes"]))

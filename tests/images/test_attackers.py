@@ -1,0 +1,207 @@
+"""Attackers on images: they find a smile, nothing where it was hidden, and left from right."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from lowtide import worlds
+from lowtide.attack import scores
+from lowtide.attack.attackers import Held
+from lowtide.attack.panel import attack
+from lowtide.errors import LowtideError
+from lowtide.images import attackers, edges
+from lowtide.images.attackers import FROM_CLEAN, IMAGE_ATTACKERS, Together
+from lowtide.images.convnets import to_input
+from lowtide.images.edges import Album, edges_and_shades
+from lowtide.images.encoder import Grid, Stack
+
+SIZE = 16
+WORLD = worlds.drawn_faces(SIZE)
+
+
+def faces(n, seed):
+    x, s = WORLD.sample(n, seed)
+    return (255 * WORLD.images(x)).round().astype(np.uint8), s
+
+
+def without(images, hidden):
+    """Images with some patches redacted to mid-grey."""
+    cover = Grid(SIZE, SIZE, 3, 4).spread(hidden)
+    return np.where(cover[..., None], 128, images).astype(np.uint8)
+
+
+def judged(attacker, images, s):
+    q = attacker.probabilities(Album.of(images))
+    assert (q > 0).all()
+    np.testing.assert_allclose(q.sum(axis=1), 1.0)
+    return scores.accuracy(q, s), scores.information(q, s, prior=np.bincount(s) / len(s))
+
+
+@cache
+def trained(name):
+    """An attacker that has seen 400 faces."""
+    images, s = faces(400, 0)
+    return IMAGE_ATTACKERS[name](0).fit(Album.of(images), s)
+
+
+@pytest.mark.parametrize("name", IMAGE_ATTACKERS)
+def test_reads_a_smile_and_nothing_once_every_patch_that_tells_is_hidden(name, monkeypatch):
+    (images, s), (fresh, secret) = faces(400, 0), faces(1000, 1)
+    right, information = judged(trained(name), fresh, secret)
+    assert right.value > 0.8, "the best possible is 0.86"
+    assert information.value > 0.6 * WORLD.information()
+
+    monkeypatch.setattr(attackers, "_FEWEST_STEPS", 40)
+    hidden = np.ones(len(Grid(SIZE, SIZE, 3, 4)), dtype=bool)
+    hidden[:2] = False  # background: it says nothing
+    blind = IMAGE_ATTACKERS[name](0).fit(Album.of(without(images, hidden)), s)
+    right, information = judged(blind, without(fresh, hidden), secret)
+    assert abs(right.value - 0.5) < 0.05
+    assert abs(information.value) < 0.02
+
+
+def sided(n, seed):
+    """A spot on the left or on the right, among noise: nothing but the side tells."""
+    rng = np.random.default_rng(seed)
+    images, s = rng.integers(0, 120, (n, SIZE, SIZE, 1), dtype=np.uint8), rng.integers(0, 2, n)
+    for image, side in zip(images, s, strict=True):
+        image[6:10, (10 if side else 2) : (14 if side else 6)] += 100
+    return images, s
+
+
+@pytest.mark.parametrize("name", ["edges", "small network"])
+def test_tells_left_from_right(name, monkeypatch):
+    monkeypatch.setattr(attackers, "_FEWEST_STEPS", 80)
+    (images, s), (fresh, secret) = sided(240, 0), sided(400, 1)
+    right, _ = judged(IMAGE_ATTACKERS[name](0).fit(Album.of(images), s), fresh, secret)
+    assert right.value > 0.95
+
+
+def test_the_panel_attacks_images_and_says_who_is_strongest():
+    images, s = faces(700, 2)
+    hidden = without(images, WORLD.leaking_patches())
+    test = np.arange(700) % 7 < 3
+    report = attack(Stack(hidden), s, clean=images, test=test, attackers=["edges"], progress=False)
+    again = attack(hidden, s, clean=images, test=test, attackers=["edges"], progress=False)
+    np.testing.assert_array_equal(report.probabilities, again.probabilities)
+    assert report.strongest == report.strongest_clean == "edges"
+    assert report.headline_clean.accuracy.value > 0.75 > report.headline.accuracy.value
+    assert len(report.codes) == 300
+    assert report.headline_fixed.target == "release"
+
+
+def test_together_attackers_are_at_least_as_strong_as_each():
+    world = worlds.shifted_gaussian(2, dimension=2)
+    x, s = world.sample(2000, seed=0)
+    # Two halves of what there is to know, as two attackers would find them.
+    halves = {str(j): world.observed(x, np.arange(2) == j) + np.log(world.prior) for j in range(2)}
+    fitted = {name: _Said(np.exp(log_q), s, world) for name, log_q in halves.items()}
+    together = Together.of(fitted, world.prior)
+    assert together.validation > 1.5 * max(one.validation for one in fitted.values())
+    q = together({name: one.held.q for name, one in fitted.items()})
+    assert scores.information(q, s, prior=world.prior).value == pytest.approx(world.information(), rel=0.15)
+
+
+class _Said:
+    """An attacker that has given its answers."""
+
+    def __init__(self, q, codes, world):
+        self.held = Held(q, codes)
+        self.validation = scores.information(q, codes, prior=world.prior).value
+
+
+def test_several_attackers_are_joined_in_the_report(monkeypatch):
+    monkeypatch.setattr(attackers, "_FEWEST_STEPS", 10)
+    images, s = faces(120, 3)
+    report = attack(images, s, clean=images, attackers=["edges", FROM_CLEAN], progress=False)
+    assert [one.attacker for one in report.retrained] == ["edges", "small network, from clean", "together"]
+    assert [one.attacker for one in report.clean] == ["edges", "small network", "together"]
+    assert len(report.fixed) == 3
+
+
+def test_going_on_from_clean_images_goes_on(monkeypatch):
+    """Trained where the smile shows, a network needs no step more to read it; made anew, it would."""
+    known = trained("small network")
+    (images, s), (fresh, secret) = faces(60, 7), faces(600, 8)
+    monkeypatch.setattr(attackers, "_FEWEST_STEPS", 2)
+    further = attackers.from_clean(known, 0).fit(Album.of(images), s)
+    anew = IMAGE_ATTACKERS["small network"](0).fit(Album.of(images), s)
+    assert judged(further, fresh, secret)[0].value > 0.75
+    assert judged(anew, fresh, secret)[0].value < 0.7
+    with pytest.raises(LowtideError, match="convolutional"):
+        attackers.from_clean(IMAGE_ATTACKERS["edges"](0), 0)
+
+
+def test_the_same_seed_gives_the_same_network_and_leaves_torch_as_it_was(monkeypatch):
+    monkeypatch.setattr(attackers, "_FEWEST_STEPS", 10)
+    images, s = faces(80, 4)
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    first, same, other = (
+        IMAGE_ATTACKERS["small network"](seed).fit(Album.of(images), s).probabilities(Album.of(images))
+        for seed in (0, 0, 1)
+    )
+    assert torch.equal(torch.rand(3), expected)
+    np.testing.assert_array_equal(first, same)
+    assert not np.array_equal(first, other)
+
+
+class Film:
+    """Images that are made when they are read, and count how many were asked for at once."""
+
+    shape = (SIZE, SIZE, 3)
+
+    def __init__(self, images):
+        self.images, self.largest = images, 0
+
+    def __len__(self):
+        return len(self.images)
+
+    def read(self, index):
+        self.largest = max(self.largest, len(index))
+        return self.images[index]
+
+
+def test_many_images_are_read_batch_by_batch(monkeypatch):
+    images, s = faces(400, 5)
+    small = Film(images)
+    attack(small, s, attackers=["edges"], progress=False)
+    assert small.largest == 400, "few enough to be kept"
+    monkeypatch.setattr(edges, "_IN_MEMORY", 1000)
+    large = Film(images)
+    report = attack(large, s, attackers=["edges"], progress=False)
+    assert large.largest <= 128
+    assert report.headline.accuracy.value > 0.75
+
+
+def test_edges_have_a_direction_and_shades_a_place():
+    flat, upright = np.full((1, 32, 32, 1), 90, np.uint8), np.full((1, 32, 32, 1), 90, np.uint8)
+    upright[:, :, 14:] = 200
+    lying = upright.transpose(0, 2, 1, 3)
+    nothing, one, two = (edges_and_shades(to_input(image))[0] for image in (flat, upright, lying))
+    assert nothing.shape == (9 * (64 + 256) + 256,)
+    assert nothing[256:].abs().max() == 0
+    assert one[256:].max() == pytest.approx(0.3)
+    assert (one[256:] * two[256:]).sum() < 0.2 * one[256:].square().sum()
+
+
+def test_what_cannot_be_attacked_is_refused():
+    images, s = faces(60, 6)
+    with pytest.raises(LowtideError, match="one kind"):
+        attack(images, s, clean=images.reshape(60, -1).astype(float))
+    with pytest.raises(LowtideError, match="must be one of"):
+        attack(images, s, attackers=[FROM_CLEAN])
+    with pytest.raises(LowtideError, match="'edges'"):
+        attack(images, s, attackers=["boosted trees"])
+    with pytest.raises(LowtideError, match="61"):
+        attack(images, np.append(s, 0))
+    with pytest.raises(LowtideError, match="at least two classes"):
+        attack(images, np.zeros(60))
+    with pytest.raises(LowtideError, match="two classes"):
+        IMAGE_ATTACKERS["edges"](0).fit(Album.of(images), np.zeros(60, dtype=np.intp))
+    other = attack(images, s, clean=images[:, :8], attackers=["edges"], progress=False)
+    assert other.fixed == ()
+    assert "(16, 16, 3)" in other.fixed_missing

@@ -1,0 +1,167 @@
+"""The networks of images: what each may see, and what each is trained on."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lowtide.density.critics.causal import CausalNet
+from lowtide.images.convnets import paper_cnn, small_cnn
+from lowtide.images.critic import ImageCritic, PaperImages, masked_input, pixels_seen
+from lowtide.images.encoder import Grid
+from lowtide.images.training import draw_masks
+
+GRIDS = [Grid(16, 16, 1, 4), Grid(37, 29, 3, 3), Grid(32, 48, 3, 8), Grid(40, 24, 1, 16), Grid(110, 70, 3, 10)]
+
+
+def network(grid, seed=0):
+    """A causal network with the statistics of a few batches of noise, so that nothing in it is trivially 0."""
+    torch.manual_seed(seed)
+    net = CausalNet(grid, 2)
+    with torch.no_grad():
+        for _ in range(3):
+            net(torch.randn(4, grid.channels, grid.height, grid.width))
+        net.place.normal_()
+    return net.eval()
+
+
+def patch_pixels(grid, patch):
+    """Where a patch lies, (height, width)."""
+    return torch.from_numpy(grid.spread(np.arange(len(grid)) == patch))
+
+
+class TestCausality:
+    @pytest.mark.parametrize("grid", GRIDS, ids=lambda grid: f"{grid.height}x{grid.width}/{grid.patch}")
+    def test_a_patch_tells_nothing_before_its_turn_and_something_from_then_on(self, grid):
+        net, rng = network(grid), np.random.default_rng(0)
+        x = torch.randn(1, grid.channels, grid.height, grid.width)
+        with torch.no_grad():
+            before = net(x)[0]
+            for patch in rng.choice(len(grid), min(5, len(grid)), replace=False):
+                changed = torch.where(patch_pixels(grid, patch), 2.0 * torch.randn_like(x), x)
+                after = net(changed)[0]
+                torch.testing.assert_close(after[:patch], before[:patch], rtol=0, atol=1e-5)
+                assert (after[patch] - before[patch]).abs().max() > 1e-4
+
+    def test_the_upper_rows_reach_the_rows_below_from_both_sides(self):
+        grid = Grid(32, 32, 1, 4)
+        net, x = network(grid), torch.randn(1, 1, 32, 32)
+        right = torch.where(patch_pixels(grid, 15), 3.0, x)  # the right end of the second row
+        with torch.no_grad():
+            shift = (net._evidence(right) - net._evidence(x))[0].abs().amax(dim=1)
+        assert (shift[:15] == 0).all()
+        assert shift[16:24].max() > 1e-4
+
+    def test_the_corner_sees_across_borders_downwards_and_to_the_right_only(self):
+        grid = Grid(32, 32, 1, 4)
+        net, x = network(grid), torch.randn(1, 1, 32, 32)
+        changed = torch.where(patch_pixels(grid, 27), 3.0, x)  # fourth row, fourth column
+        with torch.no_grad():
+            before, after = (net._at_corners(net.corner(one)[0], 0)[0] for one in (x, changed))
+        shift = (after - before).abs().amax(dim=0)
+        assert (shift[:3] == 0).all()
+        assert (shift[:, :3] == 0).all()
+        assert min(shift[3, 3], shift[3, 4], shift[4, 3], shift[4, 4]) > 1e-4
+
+    def test_some_places_equal_all_places(self):
+        grid = GRIDS[1]
+        net, x, at = network(grid), torch.randn(2, 3, 37, 29), torch.tensor([0, 17, len(grid) - 1])
+        with torch.no_grad():
+            torch.testing.assert_close(net(x, at), net(x)[:, at], rtol=1e-4, atol=1e-4)
+
+    def test_celeba_in_its_own_size_with_the_finest_patches(self):
+        grid = Grid(218, 178, 3, 2)
+        with torch.no_grad():
+            scores = CausalNet(grid, 2).eval()(torch.randn(1, 3, 218, 178))
+        assert scores.shape == (1, 9701, 2)
+
+
+@pytest.fixture(scope="module")
+def critic():
+    grid = Grid(20, 18, 3, 4)
+    torch.manual_seed(1)
+    nets = [small_cnn(4, 2) for _ in range(2)]
+    return ImageCritic(grid, 2, [network(grid, 0), network(grid, 1)], nets, (0.9, 0.8))
+
+
+@pytest.fixture(scope="module")
+def images():
+    return np.random.default_rng(0).integers(0, 256, (4, 20, 18, 3), dtype=np.uint8)
+
+
+class TestCritic:
+    @torch.no_grad()
+    def test_prefixes_are_observations_of_prefixes(self, critic, images):
+        prefixes = critic.prefix_scores(images)
+        m = len(critic.grid)
+        length = torch.tensor([0, 3, 11, m])
+        seen = torch.arange(m) < length[:, None]
+        expected = prefixes[torch.arange(4), length]
+        torch.testing.assert_close(critic.scores(images, seen), expected, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(critic.scores(images), prefixes[:, -1], rtol=1e-4, atol=1e-5)
+        assert (prefixes[:, 0] == 0).all()
+
+    @torch.no_grad()
+    def test_what_is_hidden_does_not_matter(self, critic, images):
+        seen = torch.rand(4, len(critic.grid), generator=torch.Generator().manual_seed(0)) < 0.5
+        hidden = ~pixels_seen(seen, critic.grid).permute(0, 2, 3, 1).numpy()
+        other = np.where(hidden, 255 - images, images)
+        torch.testing.assert_close(critic.scores(other, seen), critic.scores(images, seen))
+        assert (critic.scores(other) - critic.scores(images)).abs().max() > 1e-3
+
+    @torch.no_grad()
+    def test_another_order_walks_with_the_any_mask_networks(self, critic, images):
+        m = len(critic.grid)
+        order = torch.randperm(m, generator=torch.Generator().manual_seed(0))
+        steps = critic.prefix_scores(images, order)
+        seen = torch.zeros(4, m, dtype=torch.bool)
+        seen[:, order[:7]] = True
+        assert steps.shape == (4, m + 1, 2)
+        assert (steps[:, 0] == 0).all()
+        torch.testing.assert_close(steps[:, 7], critic.masked_scores(images, seen), rtol=1e-4, atol=1e-5)
+
+    @torch.no_grad()
+    @pytest.mark.parametrize("kind", ["image", "paper-image"])
+    def test_rebuilt_it_answers_the_same(self, critic, images, kind):
+        paper = PaperImages.from_saved({"grid": vars(critic.grid), "classes": 2}, _paper_tensors())
+        one = critic if kind == "image" else paper
+        again = type(one).from_saved(one.settings(), one.tensors())
+        torch.testing.assert_close(again.prefix_scores(images), one.prefix_scores(images))
+
+    @torch.no_grad()
+    def test_the_papers_network_is_asked_prefix_by_prefix(self, images):
+        critic = PaperImages.from_saved({"grid": vars(Grid(20, 18, 3, 4)), "classes": 2}, _paper_tensors())
+        prefixes = critic.prefix_scores(images)
+        seen = (torch.arange(25) < 9).expand(4, -1)
+        torch.testing.assert_close(prefixes[:, 9], critic.scores(images, seen), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(prefixes[:, -1], critic.scores(images), rtol=1e-4, atol=1e-5)
+
+
+def _paper_tensors():
+    torch.manual_seed(2)
+    return {f"paper.0.{name}": value for name, value in paper_cnn(20, 18, 3, 2).state_dict().items()}
+
+
+def test_a_mask_reaches_exactly_the_pixels_of_its_patches():
+    grid = Grid(11, 14, 1, 4)
+    seen = torch.zeros(1, len(grid), dtype=torch.bool)
+    seen[0, [1, 11]] = True
+    np.testing.assert_array_equal(pixels_seen(seen, grid)[0, 0].numpy(), grid.spread(seen[0].numpy()))
+    inputs = masked_input(torch.ones(1, 1, 11, 14), seen, grid)
+    np.testing.assert_array_equal(inputs[0, 0].numpy() == 1, grid.spread(seen[0].numpy()))
+    np.testing.assert_array_equal(inputs[0, 1].numpy(), 2.0 * grid.spread(seen[0].numpy()) - 1)
+
+
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 2**31))
+def test_masks_of_training_are_of_every_kind(down, across, seed):
+    grid = Grid(down, across, 1, 1)
+    masks = draw_masks(400, grid, torch.Generator().manual_seed(seed))
+    assert masks.shape == (400, down * across)
+    whole = masks.all(dim=1).float().mean()
+    assert whole > 0.2
+    if down * across > 3:
+        assert whole < 0.75
+        assert 0.4 < masks.float().mean() < 0.9
+        ordered = masks[:, :-1] >= masks[:, 1:]
+        assert not ordered.all(dim=1).all()  # there are others than prefixes

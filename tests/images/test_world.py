@@ -1,0 +1,66 @@
+"""The causal critic against drawn faces, whose conditional densities are known exactly."""
+
+import numpy as np
+import pytest
+import torch
+
+from lowtide.density.artefact import Density
+from lowtide.images.critic import ImageCritic
+from lowtide.images.encoder import Grid, ImageEncoder, Stack
+from lowtide.images.training import Album, Schedule, train_causal
+from lowtide.labels import read_classes
+from lowtide.worlds import drawn_faces
+
+TRIM = 3.0
+
+
+def pixels(world, x):
+    """Noisy faces as bytes."""
+    return np.round(255 * world.images(x)).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def answers():
+    """True and estimated conditionals (n, m, |S|) of fresh faces, and those of a network that was hardly trained."""
+    world = drawn_faces(32, patch=8)
+    x, s = world.sample(4000, seed=0)
+    grid = Grid(32, 32, 3, 8)
+    classes, codes = read_classes(s)
+    album = Album(Stack(pixels(world, x)), codes, grid, classes.prior)
+    fresh, _ = world.sample(300, seed=1)
+    truth = np.diff(np.clip(world.prefixes(fresh), -TRIM, TRIM), axis=1)
+
+    def estimate(steps):
+        schedule = Schedule(steps, 48, rate=1e-2, varied=False)
+        net = train_causal(album, np.arange(len(codes)), schedule, seed=3, tick=lambda: None)
+        density = Density(classes, grid.features, ImageCritic(grid, 2, [net], []), TRIM, ImageEncoder(grid))
+        return density.conditionals(pixels(world, fresh))
+
+    torch.set_num_threads(1)
+    return truth, estimate(300), estimate(20)
+
+
+def agreement(truth, found):
+    """Correlation over the patches and faces where the truth exceeds 0.1 nat."""
+    flagged = np.abs(truth).max(axis=2) > 0.1
+    return np.corrcoef(truth[flagged].ravel(), found[flagged].ravel())[0, 1]
+
+
+def population(values):
+    """(m,) how much each patch tells, averaged over faces."""
+    return np.abs(values).max(axis=2).mean(axis=0)
+
+
+def test_conditional_densities_agree_with_the_truth(answers):
+    truth, found, untrained = answers
+    assert agreement(truth, found) > 0.9
+    assert agreement(truth, untrained) < 0.7
+
+
+def test_the_patches_that_leak_most_are_those_that_do(answers):
+    truth, found, _ = answers
+    told, leaks = population(found), population(truth)
+    # Where the truth says more than 0.1 nat: an eye, and the first patch of the mouth.
+    region = leaks > 0.1
+    top = np.argsort(-told)[: region.sum()]
+    assert region[top].mean() >= 0.9

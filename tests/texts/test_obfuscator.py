@@ -1,0 +1,149 @@
+"""The obfuscator of texts: a budget is kept, nothing is hidden where nothing tells, the frozen part does the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from lowtide.attack.panel import attack
+from lowtide.density.artefact import TermConditionals
+from lowtide.disclose.noise import KeyedNoise
+from lowtide.errors import LowtideError
+from lowtide.texts.hider import TextHider
+from lowtide.texts.obfuscator import TextObfuscator
+from lowtide.texts.policies import PaperTerms
+from lowtide.texts.terms import TermOptions, Vocabulary
+from lowtide.worlds.text import naive_bayes_text
+
+WORLD = naive_bayes_text(150, length=10.0, charged=0.2, strength=1.2, seed=7)
+SEQUENCES, S = WORLD.sample_sequences(3000, seed=8)
+TEXTS = [WORLD.text(sequence) for sequence in SEQUENCES]
+LABELS = np.array(["inside", "outside"])[S]
+FAST = {"attackers": ("words", "naive bayes"), "progress": False}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return TextObfuscator(budget=0.04, **FAST).fit(TEXTS, LABELS)
+
+
+def test_the_budget_is_kept_by_fresh_attackers_who_did_read_before(fitted):
+    fresh, s = WORLD.sample_sequences(3000, seed=99)
+    texts = [WORLD.text(sequence) for sequence in fresh]
+    before = attack(texts, s, attackers=FAST["attackers"], progress=False).headline
+    after = attack(list(fitted.transform(texts)), s, attackers=FAST["attackers"], progress=False).headline
+    assert before.information.low > 0.08
+    assert after.information.low < 0.04
+    assert after.information.value < 0.06
+    assert fitted.leakage_.value <= 0.04
+    assert fitted.transform(texts).kept > 0.5
+
+
+def test_the_card_names_no_term_and_promises_nothing(fitted):
+    card = fitted.card_
+    assert card.trusted
+    assert card.certificate.whole.vacuous
+    assert card.certificate.hidden_part is None
+    words = set(card.text().replace("|", " ").split()) | set(card.files()["card.json"].split('"'))
+    assert not words & set(fitted.policy_.terms)
+    assert "inside" not in card.text()
+    assert "no worst-case bound" in card.text()
+
+
+def test_saved_and_loaded_it_hides_the_same(fitted, tmp_path):
+    fitted.hider_.save(tmp_path / "hider")
+    again = TextHider.load(tmp_path / "hider")
+    first, second = fitted.transform(TEXTS[:50]), again.transform(TEXTS[:50])
+    assert list(first) == list(second)
+    assert again.policy.curve == fitted.policy_.curve
+    assert again.card == fitted.card_
+    config, tensors = fitted.hider_.parts()
+    tensors["order"] = tensors["order"][1:]
+    with pytest.raises(LowtideError, match="every term once"):
+        TextHider.from_parts(config, tensors, "here")
+
+
+def test_where_no_word_tells_nothing_is_hidden():
+    shuffled = np.random.default_rng(4).permutation(S)
+    calm = TextObfuscator(budget=0.02, **FAST).fit(TEXTS, shuffled)
+    assert not calm.policy_.hidden.any()
+    assert list(calm.transform(TEXTS)) == TEXTS
+    assert len(calm.transform(TEXTS).changes) == 0
+
+
+def test_a_share_to_keep_lists_and_odd_texts():
+    neutral, telling = (
+        "zzunseen",
+        WORLD.features.names[int(np.abs(np.log(WORLD.frequencies[0] / WORLD.frequencies[1])).argmax())],
+    )
+    odd = ["", " ", telling, telling.upper(), "!?"] * 4
+    texts, s = TEXTS[:1000] + odd, np.concatenate([S[:1000], np.arange(20) % 2])
+    shared = TextObfuscator(kept=0.8, hide=[neutral], keep=[telling], **FAST).fit(texts, s, groups=np.arange(1020) // 2)
+    assert shared.policy_.kept == pytest.approx(0.8, abs=0.03)
+    assert list(shared.transform([f"{neutral} {telling}", "", neutral])) == [telling, "", ""]
+    assert shared.transform([]).kept == 1.0
+
+
+def test_substitutes_come_back_the_same_with_the_key_file(tmp_path):
+    options = {"how": "replace", "kept": 0.85, "key_file": str(tmp_path / "key"), **FAST}
+    first, second = (TextObfuscator(**options).fit(TEXTS[:800], S[:800]) for _ in range(2))
+    some = TEXTS[:40]
+    assert list(first.transform(some)) == list(second.transform(some))
+    assert list(first.transform(some[::-1])) == list(first.transform(some))[::-1]
+    assert list(first.transform(some, ids=range(40))) != list(first.transform(some))
+    hidden = set(first.policy_.terms)
+    assert not any(hidden & set(text.split()) for text in first.transform(some))
+    with pytest.raises(LowtideError, match="key"):
+        first.hider_.transform(some)
+    first.hider_.save(tmp_path / "hider")
+    key = bytes.fromhex((tmp_path / "key").read_text().strip())
+    assert list(TextHider.load(tmp_path / "hider").transform(some, noise=KeyedNoise(key))) == list(
+        first.transform(some)
+    )
+
+
+def test_the_papers_rule_hides_what_tells_too_much_in_this_text():
+    vocabulary = Vocabulary(("ba", "be", "bi"))
+
+    class Known:
+        def conditionals(self, x):
+            rows = sparse.csr_array(vocabulary.counts(x))
+            # "ba" tells unless "be" came with it.
+            strong = [np.isin(rows.indices[rows.indptr[i] : rows.indptr[i + 1]], 1).any() for i in range(rows.shape[0])]
+            owner = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+            values = np.where((rows.indices == 0) & ~np.array(strong)[owner], -0.9, 0.1)
+            return TermConditionals(rows.indptr, rows.indices, np.stack([values, -values], axis=1))
+
+    no = np.zeros(3, dtype=bool)
+    policy = PaperTerms(vocabulary, Known(), 0.5, no, np.array([False, False, True]))
+    texts = ["ba bi ba", "ba be", ""]
+    columns = [np.array([column for column, _ in vocabulary.find(text)], dtype=np.intp) for text in texts]
+    assert [flags.tolist() for flags in policy.flags(texts, columns)] == [[True, True, True], [False, False], []]
+
+
+def test_the_paper_end_to_end(tmp_path):
+    paper = TextObfuscator("paper", "mask", epsilon=0.1, features=TermOptions(min_count=3), steps=40, **FAST)
+    paper.fit(TEXTS[:600], S[:600])
+    out = paper.transform(TEXTS[:100])
+    assert 0.0 < out.kept < 1.0
+    assert paper.card_.certificate.policy == "paper"
+    paper.hider_.save(tmp_path / "paper")
+    assert list(TextHider.load(tmp_path / "paper").transform(TEXTS[:100])) == list(out)
+
+
+def test_refusals():
+    with pytest.raises(LowtideError, match="not both"):
+        TextObfuscator(budget=0.1, kept=0.5).fit(TEXTS, S)
+    with pytest.raises(LowtideError, match="neither a budget"):
+        TextObfuscator("paper", budget=0.1).fit(TEXTS, S)
+    with pytest.raises(LowtideError, match="both kept and hidden"):
+        TextObfuscator(keep=["ba"], hide=["BA"]).fit(TEXTS, S)
+    with pytest.raises(LowtideError, match="entry 1 of hide"):
+        TextObfuscator(hide=["ba", "two words"]).fit(TEXTS, S)
+    with pytest.raises(LowtideError, match="single text"):
+        TextObfuscator(hide="ba").fit(TEXTS, S)
+    with pytest.raises(LowtideError, match="at least 20"):
+        TextObfuscator().fit(TEXTS[:8], S[:8])
+    with pytest.raises(LowtideError, match="must match"):
+        TextObfuscator().fit(TEXTS, S[:-1])
