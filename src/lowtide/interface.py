@@ -1,13 +1,16 @@
-"""The shapes that travel between rooms: protocols and frozen results. Imports nothing of ours."""
+"""The shapes that travel between rooms: protocols and frozen results. Imports array types only."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Generic, Literal, NamedTuple, Protocol, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from lowtide.types import Bools, Labels
 
 NATS_PER_BIT = math.log(2.0)
 
@@ -112,3 +115,107 @@ class World(Protocol[X]):
     def information(self) -> float:
         """`I(S; X)`."""
         ...
+
+
+@dataclass(frozen=True)
+class Nouns:
+    """What one kind of data calls its things, in messages and reports.
+
+    Attributes:
+        row: what one sample is; `rows` of many, `a_row` at the start of a sentence.
+        feature: what may be hidden; `features` of many, `columns` where a table has columns.
+        named: whether features have names that say something and may be published.
+        worth: what a share that is kept is a share of.
+        unit: what an audit compares one by one.
+        counted: what features are called where they are counted beside what is kept.
+    """
+
+    row: str
+    rows: str
+    a_row: str
+    feature: str
+    features: str
+    columns: str
+    named: bool
+    worth: str
+    unit: str
+    counted: str
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Samples with their secret, as a modality opened them.
+
+    Attributes:
+        kind: the name of the modality.
+        name: what to call it in titles: the name of the file, or of the kind.
+        samples: n samples in the kind's own form: a pyarrow table of the judged columns, `Images`, a list of texts.
+        secret: what the secret is called.
+        labels: (n,) its values.
+        known: (all,) which samples of the source have a secret; the others were left out.
+        groups: (n,) samples that stay on one side of every split have one number; `None` where each stands for itself.
+        notes: what a person should know before they believe the rest.
+        source: what only the kind's own modules read: a description of the columns, an image folder, a set of texts.
+    """
+
+    kind: str
+    name: str
+    samples: Any = field(repr=False)
+    secret: str
+    labels: NDArray[Any] = field(repr=False)
+    known: Bools = field(repr=False)
+    groups: Labels | None = field(default=None, repr=False)
+    notes: tuple[str, ...] = ()
+    source: Any = field(default=None, repr=False)
+
+
+class Modality(Protocol):
+    """One kind of data. Every layer asks a modality what differs between kinds, and nobody asks which kind it is.
+
+    Attributes:
+        name: such as `tables`; also what the plan file and a saved density say.
+        nouns: what it calls its things.
+        options: a frozen dataclass of what a user may tell about this kind; the command line makes flags from it.
+        policies: names of the policies it has; the first is the default.
+        mechanisms: names of the mechanisms it has; the first is the default.
+        default_budget: in nats.
+        critics: classes of critics it adds to those of `lowtide.density.critics`, by the name they are saved under.
+        attackers: makers of attackers, from a seed, by name.
+        joins_attackers: whether several attackers are also joined into one, "together".
+    """
+
+    name: str
+    nouns: Nouns
+    options: type[Any]
+    policies: tuple[str, ...]
+    mechanisms: tuple[str, ...]
+    default_budget: float
+
+    @property
+    def critics(self) -> Mapping[str, Any]: ...
+
+    @property
+    def attackers(self) -> Mapping[str, Any]: ...
+
+    @property
+    def joins_attackers(self) -> bool: ...
+
+    def claims(self, x: Any) -> bool:
+        """Whether an object in memory is of this kind."""
+        ...
+
+    # Density
+
+    def fit_density(self, x: Any, s: ArrayLike, options: Any, groups: ArrayLike | None) -> Any:
+        """Fit a `Density`; see `TIDE.fit`."""
+        ...
+
+    def read_encoder(self, config: Mapping[str, Any], tensors: Mapping[str, Any]) -> Any:
+        """Rebuild the encoder of a saved density."""
+        ...
+
+    # Attack
+    # Disclose
+    # Auditing
+    # Report
+    # Verbs

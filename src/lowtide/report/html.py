@@ -42,7 +42,7 @@ from lowtide.tables.scan import TableScan
 from lowtide.texts.lists import MarkedText, TermLists, ToldTerm
 from lowtide.texts.view import draw_term_files, view_marked, view_words
 
-__all__ = ["MarkedText", "ImageMaps", "Report", "TermLists", "ToldTerm", "render", "write_report"]
+__all__ = ["ImageMaps", "MarkedText", "Report", "TermLists", "ToldTerm", "render", "write_report"]
 _BARS = 30  # features that are drawn
 _ROWS = 60  # of a table; who wants more takes the JSON
 _LEARNT = {"release": "the release", "clean": "clean data", "nothing": "nothing"}

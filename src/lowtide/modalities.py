@@ -1,0 +1,90 @@
+"""The registry of kinds of data; the only place that lists them.
+
+Kinds are named by text and imported when one is asked for: every room may ask, no room above the kinds imports one, and
+`import lowtide` stays light. Another package adds a kind by the entry point group `lowtide.modalities`, whose value is a
+`Modality`; its module must be light, too, since the command line reads its options.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from functools import cache
+from importlib import metadata
+from typing import Any, cast
+
+from lowtide.errors import LowtideError
+from lowtide.interface import Modality
+
+GROUP = "lowtide.modalities"
+_OURS = {
+    "texts": "lowtide.texts.modality:TEXTS",
+    "images": "lowtide.images.modality:IMAGES",
+    "tables": "lowtide.tables.modality:TABLES",
+}
+"""Kinds in the order in which they are asked whether data is theirs: a table takes nearly everything."""
+
+_OPTIONS = {
+    "texts": "lowtide.texts.options:TextOptions",
+    "images": "lowtide.images.options:ImageOptions",
+    "tables": "lowtide.tables.options:TableOptions",
+}
+"""Their options, which are light, so that `lowtide --help` need not import the kinds themselves."""
+
+_added: dict[str, Modality] = {}
+
+
+def register(modality: Modality) -> None:
+    """Add a kind in this process; it is asked before ours."""
+    _added[modality.name] = modality
+
+
+def unregister(name: str) -> None:
+    """Take away a kind that `register` added."""
+    _added.pop(name, None)
+
+
+@cache
+def _plugged() -> dict[str, Modality]:
+    """Kinds of other packages."""
+    return {entry.name: entry.load() for entry in metadata.entry_points(group=GROUP)}
+
+
+@cache
+def _load(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def names() -> tuple[str, ...]:
+    """The names of all kinds, in the order in which they are asked."""
+    return (*_added, *_plugged(), *_OURS)
+
+
+def get(name: str) -> Modality:
+    """The kind of this name."""
+    found = _added.get(name) or _plugged().get(name)
+    if found is None and name not in _OURS:
+        raise LowtideError(f"kind must be one of {', '.join(map(repr, names()))}, got {name!r}")
+    return found or cast("Modality", _load(_OURS[name]))
+
+
+def options() -> dict[str, type[Any]]:
+    """The options of every kind, by its name."""
+    plugged = {name: modality.options for name, modality in {**_added, **_plugged()}.items()}
+    return {**plugged, **{name: _load(path) for name, path in _OPTIONS.items()}}
+
+
+def kinds() -> Iterable[Modality]:
+    """All kinds, in the order in which they are asked."""
+    return (get(name) for name in names())
+
+
+def of(x: Any) -> Modality:
+    """The kind of an object in memory: a table, an array, images, texts."""
+    for modality in kinds():
+        if modality.claims(x):
+            return modality
+    raise LowtideError(
+        f"{type(x).__name__} is not data that Lowtide reads; give a data frame, an array, images or texts"
+    )

@@ -1,0 +1,20 @@
+"""What a user may tell about tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lowtide.options import option
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """How a table is read, and which column tells rows apart."""
+
+    types: tuple[str, ...] = option(
+        (), "override a column's type: COLUMN=number|integer|text|boolean|date", metavar="C=T", flag="type"
+    )
+    encoding: str = option("utf-8", "of a CSV file")
+    ids: str | None = option(
+        None, "column that tells rows apart, where noise is drawn", verbs=("release",), metavar="COLUMN"
+    )

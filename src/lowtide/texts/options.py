@@ -1,0 +1,27 @@
+"""What a user may tell about texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lowtide.options import option
+
+_READ = ("scan", "plan", "audit")
+_FITTED = ("scan", "plan")
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """Which column holds the texts, who wrote them, and what counts as a term."""
+
+    text: str | None = option(None, "the column that holds them", verbs=_READ, metavar="COLUMN")
+    group: str | None = option(None, "the column of authors, who are never split", verbs=_READ, metavar="COLUMN")
+    ngrams: int = option(1, "terms of up to so many words", verbs=_FITTED, least=1, most=3)
+    min_count: int = option(2, "leave out rarer terms", verbs=_FITTED, least=1)
+    terms: int | None = option(None, "the most frequent so many terms", verbs=_FITTED, least=1)
+    stop: str | None = option(None, "`english`, or a file of words to leave out", verbs=_FITTED, metavar="LIST")
+    without: tuple[str, ...] = option(
+        (), "leave out hashtags, handles, urls, emoji, numbers or accents", verbs=_FITTED, metavar="KIND"
+    )
+    samples: int = option(0, "show so many of them in the report, which then stays inside", verbs=("scan",), least=0)
+    encoding: str = option("utf-8", "of a CSV file")
