@@ -93,7 +93,7 @@ def _check(*files: Path | None) -> None:
     """Refuse files that cannot be written now rather than after an hour."""
     for file in files:
         if file is not None and not file.absolute().parent.is_dir():
-            raise LowtideError(f"{file.parent} is no folder; make it first, or choose another for {file.name}")
+            raise LowtideError(f"{file.parent} is not a folder; make it first, or choose another for {file.name}")
 
 
 def _size(text: str) -> tuple[int, int]:

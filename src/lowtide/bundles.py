@@ -77,7 +77,7 @@ def read_bundle(path: Path, *, form: str = FORMAT) -> tuple[dict[str, Any], dict
     try:
         return config, load_tensors(model)
     except SafetensorError as error:
-        raise LowtideError(f"{path / _MODEL} is no safetensors file; copy the folder again") from error
+        raise LowtideError(f"{path / _MODEL} is not a safetensors file; copy the folder again") from error
 
 
 def _read_config(path: Path, form: str) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class Ran(NamedTuple):
 
 @pytest.fixture(scope="session")
 def lowtide():
-    """Run a command in this process; an exception that is no exit is passed on."""
+    """Run a command in this process; an exception that is not an exit is passed on."""
 
     def run(*arguments):
         result = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)

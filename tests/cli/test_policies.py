@@ -20,7 +20,7 @@ def test_a_folder_that_is_no_plan_is_refused_first(refused, tmp_path):
     folder.mkdir()
     (folder / "precious.txt").write_text("mine")
     options = ("--secret", "beast", "--policy", "disclosed", "--out", folder)
-    assert "is no plan" in refused("plan", tmp_path / "no such table.csv", *options)
+    assert "is not a plan" in refused("plan", tmp_path / "no such table.csv", *options)
 
 
 @pytest.mark.parametrize("policy", ["disclosed", "paper"])

@@ -270,8 +270,8 @@ class TestRefusals:
         for content, message in (
             (whole[: len(whole) // 2], "is no JSON"),
             ("[" * 100_000, "is no JSON"),
-            ("[]", "this is no release card"),
-            ('{"format": "lowtide-density"}', "this is no release card"),
+            ("[]", "this is not a release card"),
+            ('{"format": "lowtide-density"}', "this is not a release card"),
             (whole.replace('"schema_version": 1', '"schema_version": 2'), "schema version is 2, this Lowtide reads 1"),
             (whole.replace('"rows": 1000', '"rows": NaN'), r"\$\.rows of the card breaks the rule type: integer"),
             (whole.replace('"changed": 0.5', f'"changed": {10**400}'), r"\$\.changed of the card breaks the rule"),

@@ -39,8 +39,8 @@ def test_bytes_and_labels(tmp_path, save, key):
     np.testing.assert_array_equal(folder.column("smile"), SMILE)
     np.testing.assert_array_equal(everything(folder), BYTES)
     np.testing.assert_array_equal(everything(folder.take(np.array([5, 1]))), BYTES[[5, 1]])
-    assert folder.skipped.reasons == {"arrays that are no labels": ("mean",)}
-    with pytest.raises(LowtideError, match="1 arrays that are no labels"):
+    assert folder.skipped.reasons == {"arrays that are not labels": ("mean",)}
+    with pytest.raises(LowtideError, match="1 arrays that are not labels"):
         open_images(path, strict=True)
 
 

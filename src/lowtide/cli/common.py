@@ -29,7 +29,7 @@ OK, GATE_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 P = ParamSpec("P")
 R = TypeVar("R")
 DEBUG: ContextVar[bool] = ContextVar("debug", default=False)  # set by `lowtide --debug`
-# Names of files and columns are printed as they are: "weight [kg]" is no markup, "a:b:c" no emoji.
+# Names of files and columns are printed as they are: "weight [kg]" is not markup, "a:b:c" not an emoji.
 out = Console(markup=False, emoji=False, highlight=False)
 err = Console(markup=False, emoji=False, highlight=False, stderr=True)
 

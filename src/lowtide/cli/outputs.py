@@ -43,6 +43,6 @@ def _check_place(option: str, path: Path, *, folder: bool) -> None:
         raise LowtideError(f"{option} {path} is a folder; give the name of a file")
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         raise LowtideError(
-            f"cannot write {option} {path}: {place} is no folder that can be written; choose a folder that exists and "
-            "is writable"
+            f"cannot write {option} {path}: {place} is not a folder that can be written; choose a folder that exists "
+            "and is writable"
         )

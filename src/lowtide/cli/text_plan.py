@@ -100,9 +100,9 @@ def _check_words(given: GivenTexts, terms: Terms, *, keep: list[str], hide: list
         left = {name: word for name, word in left.items() if word not in said or not word.strip()}
     others = ", ".join(map(repr, given.found.others.column_names)) or "none"
     for name in (name for name in keep if name in left):
-        raise LowtideError(f"--keep {name!r} is no word of the texts and no column to release; these are: {others}")
+        raise LowtideError(f"--keep {name!r} is not a word of the texts nor a column to release; these are: {others}")
     for name in (name for name in hide if name in left):
-        raise LowtideError(f"--hide {name!r} is no word of the texts; columns are left out unless they are kept")
+        raise LowtideError(f"--hide {name!r} is not a word of the texts; columns are left out unless they are kept")
 
 
 def _how(how: str) -> How:

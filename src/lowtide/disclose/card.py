@@ -150,7 +150,7 @@ class ReleaseCard:
     def from_json(cls, card: Any) -> ReleaseCard:
         """Read what `to_json` wrote, or say what is wrong with it."""
         if not isinstance(card, Mapping) or card.get("format") != FORMAT:
-            raise LowtideError(f"this is no release card: its format is not {FORMAT!r}")
+            raise LowtideError(f"this is not a release card: its format is not {FORMAT!r}")
         if card.get("schema_version") != SCHEMA_VERSION:
             found = card.get("schema_version")
             version = repr(found) if isinstance(found, int) else "none that can be read"

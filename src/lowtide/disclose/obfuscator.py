@@ -360,7 +360,7 @@ def named(names: Sequence[str], features: Features, option: str) -> Bools:
         if name not in features.names:
             near = difflib.get_close_matches(str(name), features.names, n=1)
             raise LowtideError(
-                f"{option} names {name!r}, which is no feature; "
+                f"{option} names {name!r}, which is not a feature; "
                 + (f"did you mean {near[0]!r}?" if near else f"the features are {', '.join(features.names[:20])}")
             )
         mask[features.names.index(name)] = True

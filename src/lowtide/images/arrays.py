@@ -23,7 +23,7 @@ from lowtide.table_files.schema import check_schema
 
 KEYS = ("images", "X")  # under which images are looked for
 NAMES = "file_name"  # under which their names are, if they have any
-NO_LABELS = "arrays that are no labels"
+NO_LABELS = "arrays that are not labels"
 GIB = 1 << 30
 _BATCH = 256
 _SPARE = 0.1  # of a disk, left free
@@ -167,7 +167,7 @@ def _mapped(packed: zipfile.ZipFile, member: str) -> NDArray[Any]:
 
 
 def _check(path: Path, key: str, array: NDArray[Any]) -> None:
-    """Refuse arrays that are no images, or whose numbers could mean two things."""
+    """Refuse arrays that are not images, or whose numbers could mean two things."""
     fits = array.ndim == 3 or (array.ndim == 4 and array.shape[3] in (1, 3))
     if not fits or 0 in array.shape:
         raise LowtideError(

@@ -130,7 +130,7 @@ class ImageFolder:
 
     @property
     def in_memory(self) -> bool:
-        """Whether reading is no more than copying."""
+        """Whether reading only copies."""
         source = self.source
         if not isinstance(source, ArrayImages) or source.array.dtype != np.uint8:
             return False

@@ -148,7 +148,7 @@ def _lines(path: Path) -> list[str]:
 def _numbers(
     rows: Sequence[Sequence[str]], width: int, kind: type[np.number[Any]], what: str, *, path: Path, first: int = 1
 ) -> NDArray[Any]:
-    """Cells as an array, (len(rows), width), or the line that is no such row; its cells are not quoted."""
+    """Cells as an array, (len(rows), width), or the line that is not such a row; its cells are not quoted."""
     if all(len(row) == width for row in rows):
         with contextlib.suppress(ValueError):
             return np.array(rows, dtype=kind).reshape(len(rows), width)

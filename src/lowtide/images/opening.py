@@ -36,7 +36,7 @@ def open_images(
     `.parquet` with `file_name`), GENKI-4K and CelebA as they come, a folder of images without labels, and `.npz` files
     with an array `images` or `X`: bytes, or floats in [0, 1] of which 1 becomes 255.
 
-    A file that is no image, that is cut short, that has no label or is not there is skipped. Damage in the middle of a
+    A file that is not an image, is cut short, has no label or is not there is skipped. Damage in the middle of a
     file shows only when it is decoded: reading it is then an error, unless `thorough` has found it before.
 
     Args:
@@ -94,7 +94,7 @@ def _look_at(root: Path, names: Sequence[str], *, thorough: bool, progress: bool
     with progress_bar("looking at images", len(names), progress) as tick, quiet():
         for start in range(0, len(names), _BATCH):
             some = names[start : start + _BATCH]
-            # Reading headers is the interpreter's work, for which threads are no help.
+            # Reading headers is the interpreter's work, which threads do not speed up.
             found.extend(spread(check, some) if thorough else map(check, some))
             tick(len(found))
     return found

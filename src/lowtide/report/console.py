@@ -46,7 +46,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
         numeric = all(isinstance(cell, (int, float)) for cell in cells)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        # As text: a name such as "weight [kg]" is no markup.
+        # As text: a name such as "weight [kg]" is not markup.
         table.add_row(*(Text(f"{cell:.4f}" if isinstance(cell, float) else str(cell)) for cell in row))
     # Into a pipe rich would squeeze the table into 80 columns.
     console = Console()

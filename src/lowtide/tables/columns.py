@@ -114,7 +114,7 @@ def _texts(column: Any) -> tuple[list[str], NDArray[np.intp]]:
 
 
 def finite(rows: NDArray[Any], name: str = "X") -> NDArray[np.float32]:
-    """Return rows in single precision, or say how many entries are no numbers."""
+    """Return rows in single precision, or say how many entries are not numbers."""
     if not np.isfinite(rows).all():
         raise LowtideError(
             f"{name} has {int((~np.isfinite(rows)).sum())} entries that are NaN or infinite; "

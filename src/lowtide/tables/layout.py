@@ -51,7 +51,7 @@ def choose_kinds(
         raise LowtideError("keep must be a list of names of features, got a single text")
     strange = [name for name in keep if name not in features.names]
     if strange:
-        raise LowtideError(f"keep names {', '.join(map(repr, strange))}, which is no feature")
+        raise LowtideError(f"keep names {', '.join(map(repr, strange))}, which is not a feature")
     kept = [features.names[owner] in keep for owner in owners(encoder, features)]
     return tuple(
         "redact" if stays else (number if values is None else categorical)
@@ -94,7 +94,7 @@ def _given(encoder: TableEncoder, names: tuple[str, ...], bounds: Bounds | None)
         return dict.fromkeys([j for j in numbers if encoder.dates[j] is None], _pair("bounds", bounds))
     strange = [name for name in bounds if name not in {names[j] for j in numbers}]
     if strange:
-        raise LowtideError(f"bounds names {', '.join(map(repr, strange))}, which is no column of numbers")
+        raise LowtideError(f"bounds names {', '.join(map(repr, strange))}, which is not a column of numbers")
     return {j: _pair(f"bounds of {names[j]!r}", bounds[names[j]]) for j in numbers if names[j] in bounds}
 
 

@@ -195,7 +195,7 @@ class Critic:
 
 
 def _doubles(rows: Rows) -> Any:
-    """Rows in double precision, which solvers like, as long as that is no matter of memory."""
+    """Rows in double precision, which solvers like, where memory allows."""
     return rows if rows.shape[0] * rows.shape[1] > _MOST_DOUBLES and not sparse.issparse(rows) else rows.astype(float)
 
 

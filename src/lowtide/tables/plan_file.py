@@ -159,7 +159,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise LowtideError(f"{path} is no JSON: truncated or altered; make it again with `lowtide plan`") from error
     if not isinstance(config, dict) or config.get("format") != FORMAT:
-        raise LowtideError(f"{path} is no plan: its format is not {FORMAT!r}; make one with `lowtide plan`")
+        raise LowtideError(f"{path} is not a plan: its format is not {FORMAT!r}; make one with `lowtide plan`")
     if config.get("version") != VERSION:
         raise LowtideError(f"{path} has another version of the plan format than {VERSION}; make it again")
     return config

@@ -30,7 +30,7 @@ def to_dtype(values: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
         return wide >= 0.5
     if dtype.kind in "iu":
         low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-        # The largest whole number of 64 bits is no double; the next double below it is taken.
+        # The largest whole number of 64 bits is not a double; the next double below it is taken.
         top = float(high) if int(float(high)) <= high else float(np.nextafter(float(high), 0.0))
         return np.clip(np.rint(wide), float(low), top).astype(dtype)
     if dtype.kind == "f":
@@ -73,7 +73,7 @@ def to_dates(days: NDArray[np.float32], column: Any, told: Told) -> list[Any]:
 
 
 def hidden_text(categories: Sequence[str], column: Any) -> Any:
-    """What a redacted category shows: a word that is no category, or a missing value where no other word fits."""
+    """What a redacted category shows: a word that is not a category, or a missing value where no other word fits."""
     if column.dtype not in (nw.String, nw.Object):
         return missing(column)
     word = HIDDEN

@@ -13,7 +13,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from lowtide.errors import LowtideError, LowtideTypeError, count, one_of
 from lowtide.texts.pieces import APOSTROPHES, HYPHENS, JOINERS, Joining, pattern
 
-LONGEST = 200  # characters; what goes on longer without a space is no word
+LONGEST = 200  # characters; a longer run without a space is not a word
 _REMEMBERED = 1 << 17  # different pieces, so that memory does not grow with the number of texts
 _JOINING: tuple[Joining, ...] = ("keep", "split", "drop")
 _KEPT = ("accents", "hashtags", "handles", "urls", "emoji", "numbers")

@@ -71,7 +71,7 @@ def pattern(apostrophes: Joining, hyphens: Joining, *, named: bool = False) -> r
         "emoji": _EMOJI,
         "entity": (_ENTITY,),
         "url": _URL,
-        # Digits alone are no hashtag: "#1" is a number.
+        # Digits alone are not a hashtag: "#1" is a number.
         "hashtag": (rf"[#＃](?<![A-Za-z0-9_&].)(?=[\d_]*+[^\W\d_])(?:\w++|{marks}++)++",),
         "handle": (rf"[@＠](?<![A-Za-z0-9_].)(?={_LETTER}|_)(?:{_LETTER}++|_++|{marks}++)++",),
         "acronym": (rf"{_ALPHA}(?:\.{_ALPHA})+(?!{_LETTER}|{marks})\.?",),

@@ -195,7 +195,7 @@ def _options(words: TextWords, chosen: list[int], target: float) -> dict[int, li
     gone = dict.fromkeys(chosen, "")
     tried = [(word, term) for word in chosen for term in words.similar(word) if term not in words.names]
     alone, *own = words.densities([gone, *({**gone, word: term} for word, term in tried)])
-    # What a term tells by itself, where it would stand, must fit the budget: two that cancel are no remedy.
+    # What a term tells by itself, where it would stand, must fit the budget: two that cancel are not a remedy.
     fits = [pair for pair, g in zip(tried, own, strict=True) if np.abs(g - alone).max() <= target]
     return {word: [term for other, term in fits if other == word] for word in chosen}
 

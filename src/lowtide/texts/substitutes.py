@@ -98,7 +98,7 @@ def _kinds(vocabulary: Vocabulary) -> NDArray[np.str_]:
             return ""
         found = pieces.fullmatch(term)
         if found is None:
-            return "site"  # of a web address, which is no piece by itself
+            return "site"  # of a web address, which is not a piece by itself
         name = str(found.lastgroup)
         if name == "word":
             return "word" if any(map(str.isalpha, term)) else "number"
@@ -200,7 +200,7 @@ def rewrite(text: str, changes: Iterable[tuple[int, int, str]]) -> tuple[str, tu
 def _removal(text: str, start: int, end: int, floor: int) -> tuple[int, int, str]:
     """Grow a stretch to be removed over signs and space that make no sense without it; `floor` ends the one before."""
     glue = _GLUE + _SIGNS if text[end - 1].isascii() and text[end - 1].isalnum() else _GLUE
-    # Not before a sign: "&#" is no hashtag, and "#" would be one.
+    # Not before a sign: "&#" is not a hashtag, and "#" would be one.
     if end + 1 < len(text) and text[end] in glue and not (text[end + 1].isspace() or text[end + 1] in _SIGNS):
         end += 1
     elif start - 1 > floor and text[start - 1] in _GLUE + _SIGNS and not text[start - 2].isspace():
