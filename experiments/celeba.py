@@ -1,4 +1,4 @@
-"""CelebA: the paper's Table 2 on the faces given. The smile is hidden, the gender is to stay readable.
+"""CelebA (paper, Table 2) on the faces given. The smile is hidden, the gender is to stay readable.
 
 The paper's rule, our plans, an adversarially learnt filter (Bertran et al. 2019) and hiding the lower half are read by
 attackers that know clean faces only, as in the paper, and by attackers retrained on the release. Only the rival is told
@@ -150,7 +150,7 @@ def guess(setup: Setup, name: str) -> float:
 
 
 def draw_faces(setup: Setup, every: Sequence[Made], path: Path) -> None:
-    """Some test faces as they were and as released."""
+    """Some test faces as they were and as released (paper, Fig. 2)."""
     some = np.flatnonzero(~faces(setup).train)[:SHOWN]
     rows = [(f"{made.method}, {made.setting}", list(np.load(made.file, mmap_mode="r")[some])) for made in every]
     contact_sheet(rows, path, title="Faces as released; not for publication", bar=False)

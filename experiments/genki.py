@@ -1,4 +1,4 @@
-"""GENKI-4K, the paper's Table 1: its rule by patch and ε, read by its own attacker and by retrained ones.
+"""GENKI-4K (paper, Table 1): the rule by patch and ε, read by the paper's attacker and by retrained ones.
 
 The rule hides a patch by noise where its density given the raw patches before it exceeds ε. The paper attacks with a
 network that has never seen a release. Here the same releases are also attacked by models trained on them.
@@ -120,7 +120,7 @@ def show(table: Sequence[Judged], clean: Judged, half: Judged, guess: float, bit
 
 
 def draw_faces(faces: Faces, densities: dict[int, Density], path: Path, seed: int) -> None:
-    """The rows of the paper's figure: test faces, what patches of each size tell, and the release at ε = 0.5."""
+    """Rows of faces (paper, Fig. 1): test faces, what patches of each size tell, and the release at ε = 0.5."""
     some = np.flatnonzero(~faces.train)[:: max(1, int((~faces.train).sum()) // SHOWN)][:SHOWN]
     pixels = faces.images.read(some)
     rows = [("original", list(pixels))]

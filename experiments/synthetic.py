@@ -1,4 +1,4 @@
-"""The paper's synthetic table: error of the information density on correlated Gaussian vectors.
+"""Error of the information density on correlated Gaussian vectors (paper, Table 3).
 
 3,000 pairs, 70 % for training; the error is the mean of |estimate − truth| over the other 900, both clipped to ±5. In
 brackets the variant in which pairs are weighted by their true density, the closest reading of the paper's "weighted"

@@ -218,7 +218,7 @@ def estimate(table: TermTable, term: int, place: int, what: str = "conditional")
 
 
 def lists(table: TermTable, texts: int) -> TermLists:
-    """The same for the figure."""
+    """The same terms for the figure (paper, Fig. 3)."""
     every = tuple(
         tuple(
             ToldTerm(

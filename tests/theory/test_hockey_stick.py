@@ -137,6 +137,20 @@ class TestDiscrete:
         channel = np.eye(3)[merged]
         assert hockey_stick.discrete(p @ channel, q @ channel, gamma) <= hockey_stick.discrete(p, q, gamma) + 1e-12
 
+    def test_the_probability_of_a_tail_is_not_immune_to_post_processing(self):
+        """Merging outcomes raises Pr(i > ε) from 0.1 to 0.5 (paper, Eq. 5 and Eq. 6), and never E_γ."""
+        q, p, gamma = np.array([0.5, 0.4, 0.1]), np.array([0.18, 0.52, 0.3]), 1.4
+        channel = np.eye(2)[[0, 1, 1]]
+        assert q[p > gamma * q].sum() == pytest.approx(0.1)
+        assert (q @ channel)[p @ channel > gamma * (q @ channel)].sum() == pytest.approx(0.5)
+        assert hockey_stick.discrete(p @ channel, q @ channel, gamma) < hockey_stick.discrete(p, q, gamma)
+
+    def test_a_small_divergence_does_not_bound_the_probability_of_a_tail(self):
+        """E_γ counts by how much i exceeds ε; that it exceeds ε at all may be likely (paper, Eq. 5)."""
+        p, q, gamma = np.array([0.564, 0.436]), np.array([0.4, 0.6]), 1.4
+        assert hockey_stick.discrete(p, q, gamma) < 0.01
+        assert p[p > gamma * q].sum() > 0.5
+
     @given(epsilons, st.floats(0.1, 5), st.floats(-3, 3), st.floats(0.1, 3))
     def test_clipping_a_noised_value_never_raises_it(self, epsilon, ratio, low, width):
         edges = np.array([-np.inf, *np.linspace(low, low + width, 9), np.inf])  # tails pile up at the ends

@@ -59,7 +59,7 @@ class LowerBound:
 def lower_bound(
     density: ArrayLike, s: ArrayLike, epsilon: float, *, failure: float = 0.05, seed: int = 0
 ) -> LowerBound:
-    """Bound the divergences of a release from below.
+    """Bound the divergences of a release from below by an event (paper, Eq. 9).
 
     One half of the rows chooses, for every class and direction, the tail of the scores whose bound is largest; the
     other half bounds it (Clopper–Pearson, and Bonferroni over all that is reported). The bounds hold whatever the

@@ -133,7 +133,7 @@ class Density:
         return self._prefixes(self.encoder.encode(x), None)
 
     def conditionals(self, x: Any) -> Floats | TermConditionals:
-        """`i(s; x_j | x^{j−1})`, (n, m, |S|), within ±2·trim; for sparse rows of the present terms only."""
+        """`i(s; x_j | x^{j−1})`, (n, m, |S|), within ±2·trim (paper, Eq. 17); of sparse rows the present terms only."""
         rows = self.encoder.encode(x)
         if sparse.issparse(rows):
             return self._present(rows)

@@ -25,7 +25,7 @@ Term = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Objective:
-    """A variational lower bound.
+    """A variational lower bound: Donsker–Varadhan (paper, Eq. 19) or of another f-divergence (paper, Eq. 24).
 
     Attributes:
         name: what users call it.
@@ -40,7 +40,7 @@ class Objective:
     logarithm: bool = False
 
     def on_pairs(self, joint: Tensor, product: Tensor) -> Tensor:
-        """The bound from critic values on joint pairs (…, n) and on product pairs (…, k)."""
+        """The bound from critic values on joint pairs (…, n) and on product pairs (…, k) (paper, Eq. 25)."""
         if self.logarithm:
             spread = torch.logsumexp(product, dim=-1) - log(product.shape[-1])
             return self.joint(joint).mean(-1) - spread

@@ -29,7 +29,7 @@ Recipe = Literal["lowtide", "paper"]
 
 
 class TIDE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Estimate how much each feature of each sample tells about a secret.
+    """Estimate how much each feature of each sample tells about a secret (paper, Eq. 20).
 
     `fit(X, s)` yields a frozen `Density` (for a finite secret) or `PairDensity` (for a vector of numbers) in
     `artefact`; the methods below pass questions on to it. All densities are in nats.
@@ -37,7 +37,7 @@ class TIDE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Args:
         features: what one feature is: a `Features`, or one integer per column; by default every input column. Of images
             the side of their patches in pixels; of texts what counts as a term, by default `TermOptions()`.
-        trim: M > 0; answers are clipped to ±M.
+        trim: M > 0; answers are clipped to ±M, which cuts off at most e^−M of the upper tail (paper, Eq. 18).
         objective: the variational bound that neural critics maximise: `dv`, `nwj`, `chi2`, `js`, `hellinger` or
             `cross-entropy`.
         critic: `auto` takes any-mask networks for dense rows, a bag-of-terms critic for sparse ones, and the structured

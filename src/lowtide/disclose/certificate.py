@@ -179,7 +179,7 @@ def certify_disclosed(
 
 
 def certify_paper(epsilon: float, prior: ArrayLike, *, radii: ArrayLike, scale: float) -> Certificate:
-    """Record the paper's claim for its own mechanism, which hides where the density given the *raw* past is too large.
+    """Record the claim (paper, Thm 2 and Thm 3) for the rule that hides by the density given the *raw* past.
 
     Args:
         epsilon: ε ≥ 0 of each feature.

@@ -76,7 +76,7 @@ def fast() -> Iterator[None]:
 
 
 def paper_cnn(height: int, width: int, channels: int, classes: int) -> nn.Module:
-    """The paper's network: convolutions, fully connected layers of 384 and 192, a readout.
+    """The paper's network (paper, App. B.1 and App. B.2): convolutions, layers of 384 and 192, a readout.
 
     Three convolutions (5·5·64, 5·5·64, 3·3·128), as the paper has for GENKI-4K; five for images of more than 100
     pixels, as for CelebA. There the paper prints (3, 3, 64, 128) last, where it fits nothing: it is put third, where

@@ -66,7 +66,7 @@ class ImageMechanism:
         return np.asarray(np.sqrt(self.grid.sizes * self.grid.channels) / self.lam, dtype=np.float64)
 
     def hide(self, pixels: Pixels, hidden: ArrayLike, *, noise: KeyedNoise | None = None, ids: Any = None) -> Pixels:
-        """Return new images with the hidden patches disclosed; all other pixels are the same bit for bit.
+        """Return new images with the hidden patches disclosed (paper, Eq. 14); all other pixels stay bit for bit.
 
         Args:
             pixels: (n, height, width, channels) bytes.

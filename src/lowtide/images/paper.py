@@ -38,7 +38,7 @@ _LARGE = 100  # pixels beyond which the paper's network for CelebA is used
 
 
 def fit_paper_images(album: Album, options: Options) -> tuple[Critic, FitReport]:
-    """Train the paper's network on all images; `max_steps`, if given, stands for its 100 epochs."""
+    """Train on all images (paper, App. B.1 and App. B.2); `max_steps`, if given, stands for its 100 epochs."""
     grid, n = album.grid, len(album.s)
     recipe = _CELEBA if max(grid.height, grid.width) > _LARGE else _GENKI
     batch = min(recipe.batch, n)

@@ -45,7 +45,7 @@ def allocate(
     """Noise for columns of numbers and for responses that together keep every target, all of them hidden at once.
 
     With both kinds, half of ε and nothing of δ goes to the responses, in even shares, and the other half with all of δ
-    to the numbers. Alone, a kind gets all of both. Shares add up by Theorem 2, so the promise holds with room to spare.
+    to the numbers. Alone, a kind gets all of both. Shares add up (paper, Thm 2); the promise holds with room to spare.
 
     Args:
         targets: pairs (ε, δ) to hold between any two rows.

@@ -189,7 +189,7 @@ class TableMechanism:
     def hide(
         self, rows: ArrayLike, hidden: ArrayLike, *, noise: KeyedNoise | None = None, ids: Any = None
     ) -> NDArray[np.float32]:
-        """Return new rows with the hidden features disclosed; all other cells are the same bit for bit.
+        """Return new rows with the hidden features disclosed (paper, Eq. 14); all other cells are the same bit for bit.
 
         That a number was missing is hidden, too: the mark of a hidden one is always 0, and what is noised is the value
         that stands for it.

@@ -57,7 +57,7 @@ class FixedColumns:
 
 @dataclass(frozen=True)
 class PaperColumns:
-    """The paper's rule (Eq. 6 and 14): hide where the density given the *raw* past exceeds ε.
+    """The paper's rule (paper, Eq. 4 and Eq. 14): hide where the density given the *raw* past exceeds ε.
 
     Attributes:
         density: of the raw features.

@@ -114,7 +114,7 @@ class FixedTerms:
 
 @dataclass(frozen=True, eq=False)
 class PaperTerms:
-    """The paper's rule: hide a term of a text where its density given the text's *raw* terms before it exceeds ε.
+    """The paper's rule: hide a term where its density given the *raw* terms before it exceeds ε (paper, Eq. 4).
 
     Terms come in the order of the vocabulary. The same term is hidden in one text and shown in another, so the places
     of what is hidden tell about the secret; nothing is promised.

@@ -28,7 +28,7 @@ def scale_for(
     prior: ArrayLike | None = None,
     direction: Direction = "both",
 ) -> Floats:
-    """Return the smallest noise scale λ whose bound at ε is at most δ.
+    """Return the smallest noise scale λ whose bound at ε is at most δ (paper, Thm 3 and Eq. 15).
 
     Args:
         epsilon: ε ≥ 0.

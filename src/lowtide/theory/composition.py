@@ -12,11 +12,11 @@ from lowtide.interface import Guarantee
 
 
 def sequential(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """Theorem 2: guarantees that hold for *every* disclosed past add up in ε and in δ.
+    """Guarantees that hold for *every* disclosed past add up in ε and in δ (paper, Thm 2 and Eq. 13).
 
     Args:
         guarantees: one per feature, each bounding `E_{e^ε_j}(P_{Y_j|s,y^{j−1}} ‖ P_{Y_j|y^{j−1}})` by δ_j
-            whatever `y^{j−1}` was disclosed before.
+            whatever `y^{j−1}` was disclosed before (paper, Eq. 11).
 
     Returns:
         The guarantee of the whole release: `(Σ ε_j, Σ δ_j)`.
@@ -30,7 +30,7 @@ def sequential(guarantees: Iterable[Guarantee]) -> Guarantee:
 def gaussians(distances: ArrayLike, scales: ArrayLike) -> Floats:
     """k noised features as one Gaussian: the ratio `√(Σ_j D_j²/λ_j²)` over the last axis.
 
-    Use it as the distance at scale 1, in place of adding k guarantees: it is exact where Theorem 2 is loose.
+    Use it as the distance at scale 1, in place of adding k guarantees: it is exact, their sum (paper, Thm 2) loose.
 
     Args:
         distances: D_j ≥ 0, the diameter of each feature.

@@ -29,7 +29,7 @@ _SERIES = (1.0, -3.0, 15.0, -105.0, 945.0, -10395.0)
 
 
 def gaussian(gamma: ArrayLike, distance: ArrayLike, scale: ArrayLike) -> Floats:
-    """`θ_γ(D, λ) = E_γ(N(μ₁, λ²I) ‖ N(μ₂, λ²I))` with `‖μ₁ − μ₂‖ = D` (Eq. 16).
+    """`θ_γ(D, λ) = E_γ(N(μ₁, λ²I) ‖ N(μ₂, λ²I))` with `‖μ₁ − μ₂‖ = D` (paper, Eq. 16 and Eq. 23).
 
     Args:
         gamma: γ > 0; infinity gives 0.
@@ -76,7 +76,7 @@ def log_theta(epsilon: Floats, ratio: Floats) -> Floats:
 def _log_theta_above_one(epsilon: Floats, ratio: Floats) -> Floats:
     """The same for ε ≥ 0, from `θ = φ(a)·(R(a) − R(b))` with R = Q/φ the Mills ratio.
 
-    Here a = ε/ratio − ratio/2 and b = ε/ratio + ratio/2 are the two arguments in Eq. 16; the form follows from
+    Here a = ε/ratio − ratio/2 and b = ε/ratio + ratio/2 are the arguments of Q (paper, Eq. 16); the form follows from
     e^ε·φ(b) = φ(a). Close arguments are subtracted by integrating −R' > 0 between them.
     """
     result = np.full(np.shape(epsilon), -np.inf)
@@ -115,7 +115,7 @@ def _log_mills_drop(a: Floats, width: Floats) -> Floats:
 
 
 def discrete(p: ArrayLike, q: ArrayLike, gamma: ArrayLike) -> Floats:
-    """`E_γ(P‖Q) = Σ (p − γ q)_+` of two laws on the same finite set (Eq. 10).
+    """`E_γ(P‖Q) = Σ (p − γ q)_+` of two laws on the same finite set (paper, Def. 3 and Eq. 10).
 
     Args:
         p: probabilities, summing to one along the last axis.
@@ -142,7 +142,7 @@ def from_density(i: ArrayLike, epsilon: ArrayLike, weights: ArrayLike | None = N
 
 
 def tail_integral(i: ArrayLike, epsilon: ArrayLike, weights: ArrayLike | None = None) -> Floats:
-    """`e^ε ∫_ε^∞ e^{−t} Pr_P(i > t) dt` (Theorem 1): the same number as `from_density`, by its tail.
+    """`e^ε ∫_ε^∞ e^{−t} Pr_P(i > t) dt` (paper, Thm 1 and Eq. 12): `from_density` by its tail.
 
     The tail of weighted draws is a staircase, so the integral is a finite sum over its steps.
     Arguments as in `from_density`.
@@ -176,7 +176,7 @@ def prior_aware(
 ) -> Floats:
     """Bound the leakage of one Gaussian-noised feature about a secret of known prior; tight on two points.
 
-    P_Y contains P_{Y|s} with weight π = p(s), which Theorem 3 of the paper gives away:
+    P_Y contains P_{Y|s} with weight π = p(s). The bound without a prior ignores this and is looser (paper, Thm 3):
     forward `(1 − γπ)_+ · θ_{γ(1−π)/(1−γπ)}(D, λ)`, zero as soon as ε ≥ log 1/π;
     reverse `(1 − π) · θ_{(γ−π)/(1−π)}(D, λ)`.
 

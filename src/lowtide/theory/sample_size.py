@@ -16,7 +16,7 @@ def tide(
     radius: float = 1.0,
     delta: float = 0.05,
 ) -> int:
-    """Return the smallest n that Theorem 5 (as proved in the appendix) accepts for uniform error η.
+    """Return the smallest n that suffices for uniform error η (paper, Thm 5, Eq. 33 and Eq. 35).
 
     `n > 32 M² (d·log(16·L·C·√d / η) + log(2/δ)) / η²`. A worst-case figure: it grows with the number of
     weights and is far above what a held-out evaluation shows to be enough.

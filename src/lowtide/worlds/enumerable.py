@@ -43,7 +43,7 @@ class EnumerableWorld(FiniteWorld[Floats]):
         return float((xlogy(self.joint, self.joint) - xlogy(self.joint, independent)).sum())
 
     def leaking(self, epsilon: float) -> Mask:
-        """Which features of which atoms leak at level ε: `max_s |i(s; x_j | x^{j−1})| > ε` (Definition 2), (k, m)."""
+        """(k, m) features that leak at level ε: `max_s |i(s; x_j | x^{j−1})| > ε` (paper, Def. 2 and Eq. 4)."""
         epsilon = float(within("epsilon", epsilon, 0.0, np.inf))
         return np.asarray((np.abs(self.conditionals(self.atoms)) > epsilon).any(axis=-1))
 

@@ -13,7 +13,7 @@ from lowtide.worlds.base import FiniteWorld, Labels, Mask, draw_secrets
 
 
 class GaussianPair:
-    """S and X standard normal in d dimensions, `corr(S_i, X_j) = ρ·1{i=j}`: the paper's synthetic law.
+    """S and X standard normal in d dimensions, `corr(S_i, X_j) = ρ·1{i=j}` (paper, App. C).
 
     The secret is a vector, so questions are asked about pairs (x, s). Feature j of x is its j-th column.
     """

@@ -48,7 +48,7 @@ def network(inputs: int, widths: Sequence[int], generator: torch.Generator) -> n
 def train(
     x: Tensor, s: Tensor, *, trim: float, objective: str, epochs: int, seed: int, show: bool | None
 ) -> nn.Sequential:
-    """Full batches, Adagrad at 0.005, hard clip, one shuffle a step."""
+    """Full batches, Adagrad at 0.005, hard clip, one shuffle a step (paper, App. C)."""
     generator = torch.Generator().manual_seed(seed)
     net = network(x.shape[1] + s.shape[1], SYNTHETIC, generator)
     optimiser = torch.optim.Adagrad(net.parameters(), lr=_RATE)
@@ -76,7 +76,7 @@ def train_sparse(
     seed: int,
     show: bool | None,
 ) -> nn.Sequential:
-    """The recipe for tweets: batches of 128, Adagrad at 0.005, 50 epochs unless `steps` says how many batches.
+    """The recipe for tweets (paper, App. B.3): batches of 128, Adagrad at 0.005, 50 epochs or `steps` batches.
 
     Rows (n, columns) stay sparse. Adagrad leaves a weight without gradient where it is, so that of the first layer only
     the terms of the batch are touched, and the steps are those of dense rows.
