@@ -85,13 +85,13 @@ def _read_config(path: Path, form: str) -> dict[str, Any]:
         config = json.loads((path / _CONFIG).read_text(encoding="utf-8"))
     except OSError as error:
         raise LowtideError(
-            f"{path} is no Lowtide bundle: it has no readable {_CONFIG}; name a folder that Lowtide has saved"
+            f"{path} is not a Lowtide bundle: it has no readable {_CONFIG}; name a folder that Lowtide has saved"
         ) from error
     except ValueError as error:
-        raise LowtideError(f"{path / _CONFIG} is no JSON: truncated or altered; copy the folder again") from error
+        raise LowtideError(f"{path / _CONFIG} is not JSON: truncated or altered; copy the folder again") from error
     if not isinstance(config, dict) or config.get("format") != form:
         raise LowtideError(
-            f"{path} is no Lowtide bundle: its format is not {form!r}; name a folder that was saved for this use"
+            f"{path} is not a Lowtide bundle: its format is not {form!r}; name a folder that was saved for this use"
         )
     if not isinstance(config.get("version"), int) or config["version"] > VERSION:
         raise LowtideError(

@@ -172,7 +172,7 @@ class TestDamage:
     def test_truncated_config(self, bundle):
         path = bundle / "config.json"
         path.write_text(path.read_text()[:50])
-        with pytest.raises(LowtideError, match="is no JSON"):
+        with pytest.raises(LowtideError, match="is not JSON"):
             Density.load(bundle)
 
     def test_a_newer_version(self, bundle):

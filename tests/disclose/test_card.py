@@ -268,8 +268,8 @@ class TestRefusals:
         card().save(path)
         whole = path.read_text()
         for content, message in (
-            (whole[: len(whole) // 2], "is no JSON"),
-            ("[" * 100_000, "is no JSON"),
+            (whole[: len(whole) // 2], "is not JSON"),
+            ("[" * 100_000, "is not JSON"),
             ("[]", "this is not a release card"),
             ('{"format": "lowtide-density"}', "this is not a release card"),
             (whole.replace('"schema_version": 1', '"schema_version": 2'), "schema version is 2, this Lowtide reads 1"),
@@ -283,7 +283,7 @@ class TestRefusals:
                 ReleaseCard.load(path)
             assert "card.json" in str(error.value)
         path.write_bytes(b"\xff\xfe\x00")
-        with pytest.raises(LowtideError, match="is no JSON"):
+        with pytest.raises(LowtideError, match="is not JSON"):
             ReleaseCard.load(path)
 
     def test_a_folder_that_is_not_there(self, tmp_path):

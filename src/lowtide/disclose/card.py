@@ -179,7 +179,7 @@ class ReleaseCard:
         except OSError as error:
             raise LowtideError(f"cannot read {path}: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
-            raise LowtideError(f"{path} is no JSON: truncated or altered; copy it again") from error
+            raise LowtideError(f"{path} is not JSON: truncated or altered; copy it again") from error
         try:
             return cls.from_json(card)
         except (LowtideError, RecursionError) as error:

@@ -157,7 +157,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise LowtideError(f"cannot read the plan {path}: {error.strerror}; make one with `lowtide plan`") from error
     except (ValueError, RecursionError) as error:
-        raise LowtideError(f"{path} is no JSON: truncated or altered; make it again with `lowtide plan`") from error
+        raise LowtideError(f"{path} is not JSON: truncated or altered; make it again with `lowtide plan`") from error
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise LowtideError(f"{path} is not a plan: its format is not {FORMAT!r}; make one with `lowtide plan`")
     if config.get("version") != VERSION:
