@@ -70,7 +70,7 @@ def baseline(make: Callable[[], PlugIn | Kernel | Ratio | Neighbours]) -> Method
 
 
 def likelihood(*, diagonal: bool) -> Method:
-    """Maximum likelihood for one who knows that the law is Gaussian (and, if so told, diagonal)."""
+    """Maximum likelihood for one who knows that the law is Gaussian (and, if `diagonal`, that it is diagonal)."""
 
     def method(train: Draw, test: Draw, seed: int) -> Floats:
         d = train.x.shape[1]
@@ -122,8 +122,8 @@ METHODS: dict[str, Method] = {
     "RuLSIF (all pairs)": baseline(lambda: Ratio(trim=TRIM, secret="vector")),
     "k nearest neighbours": baseline(lambda: Neighbours(trim=TRIM, secret="vector")),
     "g = 0": zero,
-    "told Gaussian, full": likelihood(diagonal=False),
-    "told Gaussian, diagonal": likelihood(diagonal=True),
+    "maximum likelihood, Gaussian": likelihood(diagonal=False),
+    "maximum likelihood, Gaussian and diagonal": likelihood(diagonal=True),
     "TIDE": tide,
 }
 RIVALS: dict[str, Method] = {
