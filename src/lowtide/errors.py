@@ -1,4 +1,4 @@
-"""The one family of errors, and the checks on arguments that raise it.
+"""`LowtideError`, and the checks on arguments that raise it.
 
 A message says what was given, what is allowed and, where there is one, the remedy. It quotes parameters,
 never data: a value of the user's table does not belong in an error message.
@@ -17,7 +17,7 @@ _ROUNDING = 1e-9  # how far a sum of probabilities may be off
 
 
 class LowtideError(ValueError):
-    """Something Lowtide was given, or was asked to promise, that it cannot work with."""
+    """Input that Lowtide cannot work with, or a guarantee that it cannot give."""
 
 
 class LowtideTypeError(LowtideError, TypeError):
@@ -83,7 +83,7 @@ def one_of(name: str, value: Choice, allowed: tuple[Choice, ...]) -> Choice:
 
 
 def broadcast(**arrays: Floats) -> tuple[Floats, ...]:
-    """Broadcast named arrays against each other, or say which shapes do not fit."""
+    """Broadcast named arrays against each other, or name the shapes that do not fit."""
     try:
         return tuple(np.broadcast_arrays(*arrays.values()))
     except ValueError as error:
@@ -92,7 +92,7 @@ def broadcast(**arrays: Floats) -> tuple[Floats, ...]:
 
 
 def share(name: str, value: ArrayLike) -> Floats:
-    """Return `value` as numbers in [0, 1], forgiving the rounding of a sum of probabilities."""
+    """Return `value` as numbers in [0, 1], allowing for the rounding of a sum of probabilities."""
     return np.minimum(within(name, value, 0.0, 1.0 + _ROUNDING), 1.0)
 
 

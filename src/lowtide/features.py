@@ -1,4 +1,4 @@
-"""What one feature is: an integer group for every column of the data."""
+"""Which columns form one feature: an integer group for every column of the data."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lowtide.errors import LowtideError, count
 class Features:
     """A partition of the columns into m features, in the order in which they are released.
 
-    One integer per column serves table columns (with their one-hot columns), image patches and terms alike.
+    One integer per column describes columns of tables (with their one-hot columns), patches of images, and terms.
 
     Attributes:
         groups: (columns,) the feature each column belongs to, 0 … m−1, none left out.

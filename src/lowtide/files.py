@@ -13,7 +13,7 @@ from lowtide.errors import LowtideError
 
 
 def write_whole(path: Path, content: str | bytes) -> Path:
-    """Write a file under another name and move it into place, so that nobody ever reads half of it.
+    """Write a file under another name and move it into place, so that no reader ever sees half of it.
 
     Args:
         path: the file; an older one is replaced.
@@ -47,13 +47,13 @@ def write_folder(
 ) -> Path:
     """Write a folder of files under another name and move it into place.
 
-    A folder that stands there already is replaced only if it is one of ours and holds nothing else: it is moved aside
-    and removed once the new one stands, so that an interruption never leaves less than one whole folder.
+    An existing folder is replaced only if Lowtide wrote it and it holds nothing else. It is moved aside and removed
+    once the new one is in place, so that an interruption never leaves less than one whole folder.
 
     Args:
         path: the folder.
         files: what to put into it, by file name: text (written as UTF-8) or bytes.
-        ours: whether an existing folder carries our format mark.
+        ours: whether an existing folder carries Lowtide's format mark.
         names: all file names that a folder of this kind may hold; a folder with any other entry is not replaced.
 
     Returns:
@@ -85,7 +85,7 @@ def write_folder(
 
 
 def check_replaceable(path: Path, *, ours: Callable[[Path], bool], names: frozenset[str]) -> None:
-    """Refuse a place where a folder of somebody else's stands; arguments as in `write_folder`."""
+    """Refuse a path at which something that Lowtide did not write exists; arguments as in `write_folder`."""
     if not os.path.lexists(path):
         return
     if not path.is_dir():
@@ -107,6 +107,6 @@ def check_replaceable(path: Path, *, ours: Callable[[Path], bool], names: frozen
 
 
 def sha256_of(path: Path) -> str:
-    """The hash of a file, which the card of a release carries."""
+    """The SHA-256 of a file, in hexadecimal, as on a release card."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

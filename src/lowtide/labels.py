@@ -1,4 +1,4 @@
-"""What the secret is: a class out of finitely many, or a vector of numbers."""
+"""Reading the secret: one of finitely many classes, or a vector of numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Classes:
 
     @classmethod
     def from_counts(cls, counts: Mapping[Label, int]) -> Classes:
-        """The classes of rows counted by label; refuses a secret that cannot leak or cannot be held out."""
+        """The classes of rows counted by label; refuses a single class, and classes of a single row."""
         labels = sorted(counts, key=lambda value: (str(type(value)), value))
         rows, single = sum(counts.values()), sum(count < 2 for count in counts.values())
         if len(labels) < 2:
@@ -49,7 +49,7 @@ class Classes:
         return cls(tuple(labels), np.array([counts[label] for label in labels]) / rows)
 
     def encode(self, s: ArrayLike) -> Labels:
-        """Turn labels into positions in `labels`."""
+        """Turn n labels into positions in `labels`, (n,)."""
         position = {label: k for k, label in enumerate(self.labels)}
         codes = [position.get(label) for label in plain_labels(s)]
         if None in codes:
@@ -61,7 +61,7 @@ class Classes:
 
 
 def is_vector(s: ArrayLike, kind: SecretKind = "auto") -> bool:
-    """Whether the secret is a vector of numbers: told so, several columns, or numbers that are not whole."""
+    """Whether the secret is a vector of numbers: by `kind`, several columns, or numbers that are not whole."""
     if kind != "auto":
         return kind == "vector"
     array = np.asarray(s)
@@ -71,7 +71,7 @@ def is_vector(s: ArrayLike, kind: SecretKind = "auto") -> bool:
 
 
 def read_classes(s: ArrayLike) -> tuple[Classes, Labels]:
-    """Find the classes of a finite secret and the class of each row."""
+    """Find the classes of a finite secret and the class of each row, (n,)."""
     values = plain_labels(s)
     classes = Classes.from_counts(Counter(values))
     return classes, classes.encode(s)

@@ -12,12 +12,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 @contextmanager
 def progress_bar(title: str, total: int, show: bool | None = None) -> Iterator[Callable[[int], None]]:
-    """Yield a function that is told how much is done.
+    """Yield a function to call with how much is done so far.
 
     Args:
-        title: what is going on.
+        title: shown beside the bar.
         total: how much there is to do.
-        show: whether to draw the bar; by default only when a person is watching the terminal.
+        show: whether to draw the bar; by default only on a terminal.
     """
     show = sys.stderr.isatty() if show is None else show
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())

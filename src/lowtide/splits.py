@@ -1,4 +1,4 @@
-"""Setting rows aside, class by class, and group by group where rows belong together."""
+"""Splits of rows by class, and by group where rows belong together."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def grouped(codes: Labels, groups: Labels, share: float, *, seed: np.random.Seed
 
 
 def _give_every_class(aside: NDArray[np.bool_], members: Floats, rng: np.random.Generator) -> None:
-    """Set a further group aside for each class that has none, without taking all of any class."""
+    """Set one more group aside for each class that has none there, without taking all rows of any class."""
     total = members.sum(axis=0)
     for code in np.flatnonzero(total > 0):
         if members[aside, code].sum() > 0:
@@ -71,6 +71,6 @@ def _give_every_class(aside: NDArray[np.bool_], members: Floats, rng: np.random.
                 break
         else:
             raise LowtideError(
-                "groups leave no way to put every class on both sides of a split: each class needs rows in two groups "
+                "these groups cannot be split with every class on both sides: each class needs rows in two groups "
                 "or more that are not all of another class; use smaller groups"
             )

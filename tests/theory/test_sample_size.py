@@ -33,7 +33,7 @@ def test_grows_with_what_is_asked(error, parameters, trim):
         ({"error": 0.1, "parameters": 0}, "parameters must be at least 1, got 0"),
         ({"error": 0.1, "parameters": 1.5}, "whole number"),
         ({"error": 0.1, "parameters": 1, "delta": 1.0}, "delta"),
-        ({"error": 1e-200, "parameters": 1}, "less accuracy"),
+        ({"error": 1e-200, "parameters": 1}, "choose a larger error"),
     ],
 )
 def test_refuses_bad_input(arguments, message):

@@ -1,6 +1,6 @@
-"""Noise for a promise, and the promise for a noise.
+"""The noise that a guarantee needs, and the guarantee that a noise gives.
 
-Three inverses of one bound `δ = bound(ε, D/λ)`, each rounded to the side that keeps the promise. Without a
+Three inverses of one bound `δ = bound(ε, D/λ)`, each rounded to the side that keeps the guarantee. Without a
 prior the bound is the paper's `θ_{e^ε}(D, λ)` (with the diameter for D); with one it is `prior_aware`.
 """
 
@@ -15,7 +15,7 @@ from lowtide.errors import Floats, LowtideError, broadcast, one_of, real, within
 from lowtide.theory import hockey_stick
 from lowtide.theory.hockey_stick import DIRECTIONS, Direction
 
-# hockey_stick is accurate to 4e-13 (tests/theory measure it); promises are made with room for that.
+# hockey_stick is accurate to 4e-13 (tests/theory measure it); guarantees leave room for that.
 _SLACK = 1e-12
 _DOUBLINGS = 12  # from e^0 to either end of the range of floats
 _HALVINGS = 60
@@ -38,8 +38,8 @@ def scale_for(
         direction: which tail to bound when a prior is given; `both` by default.
 
     Returns:
-        λ, never below the optimum; 0 where the raw value already keeps the promise (D = 0, or a prior and ε
-        so large that no observation whatever can break it).
+        λ, never below the optimum; 0 where the raw value already keeps the guarantee (D = 0, or a prior and ε
+        so large that no observation can break it).
     """
     epsilon, delta, distance, prior = _checked(epsilon, delta, prior, direction, distance=_distance(distance))
 
@@ -83,7 +83,7 @@ def epsilon_for(
     free = _log_bound(zero, ratio, prior, direction) <= np.log(delta) - _SLACK
     with np.errstate(over="ignore"):
         epsilon = np.where(free, 0.0, np.exp(_largest(breaks, np.zeros(ratio.shape), skip=free, low=-700.0)))
-        # `_largest` stops on the side that still breaks the promise; one step of its precision mends that.
+        # `_largest` stops on the side that still breaks the guarantee; one step of its precision corrects that.
         epsilon = np.where(free, 0.0, epsilon * (1 + 1e-12) + 1e-12)
     if np.isinf(epsilon).any():
         raise LowtideError("no finite epsilon keeps this delta: the noise is negligible beside the distance; add more")
@@ -146,7 +146,7 @@ def _largest(
 ) -> Floats:
     """Return the largest exponent at which a predicate holds that is true below a threshold, false above it.
 
-    The bracket grows geometrically from `start`, then halves. Bisection is as fast as need be and, unlike an
+    The bracket grows geometrically from `start`, then halves. Bisection is fast enough and, unlike an
     interpolating solver, stops on a known side of the threshold. Entries in `skip` are left at `start`.
     """
     true, step = start.copy(), 1.0

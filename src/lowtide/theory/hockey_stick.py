@@ -1,8 +1,8 @@
 """The hockey-stick divergence `E_γ(P‖Q) = ∫ (dP − γ dQ)_+` in closed form, with γ = e^ε.
 
-It bounds what a release tells about a secret: `E_γ(P_{Y|s}‖P_Y)` (*forward*) bounds the chance that some
-event makes `s` more than γ times likelier, `E_γ(P_Y‖P_{Y|s})` (*reverse*) the chance that it makes `s` more
-than γ times less likely. Equation numbers are those of Hsu, Asoodeh and Calmon (2020).
+It bounds what a release reveals about a secret: `E_γ(P_{Y|s}‖P_Y)` (*forward*) is the most by which the probability
+of an event given `s` exceeds γ times its probability overall, `E_γ(P_Y‖P_{Y|s})` (*reverse*) the same with the two
+exchanged. Equation numbers are those of Hsu, Asoodeh and Calmon (2020).
 
 Everything is computed in the log domain and without cancellation: relative accuracy is better than 1e-9 for
 every representable value, and the result is never negative and never NaN.

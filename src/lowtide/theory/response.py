@@ -1,9 +1,9 @@
 """Randomised response on k categories, alone and together with Gaussian noise, in closed form.
 
-With probability `keep` the true category is told, else one drawn evenly from all k. So the true one is told with
-probability `p = keep + (1 − keep)/k` and any other with `q = (1 − keep)/k`. Between the answers to two different
+With probability `keep` the answer is the true category, else one drawn evenly from all k. So the answer is the true one
+with probability `p = keep + (1 − keep)/k` and any other with `q = (1 − keep)/k`. Between the answers to two different
 truths three outcomes differ: the one truth (p against q), the other (q against p), and the rest (q against q). By
-joint convexity of E_γ no law of the truth is told apart better than the worst pair of truths.
+joint convexity of E_γ no two laws of the truth can be distinguished better than the worst pair of truths.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def divergence(gamma: ArrayLike, keep: ArrayLike, categories: ArrayLike) -> Floa
 
     Args:
         gamma: γ > 0; for γ ≥ 1 only the first term is left.
-        keep: the probability of telling the truth outright, in [0, 1]; 0 hides it fully.
+        keep: the probability of answering with the truth, in [0, 1]; 0 hides it fully.
         categories: k ≥ 2.
 
     Returns:
@@ -40,7 +40,7 @@ def divergence(gamma: ArrayLike, keep: ArrayLike, categories: ArrayLike) -> Floa
 def prior_aware(
     epsilon: ArrayLike, keep: ArrayLike, categories: ArrayLike, prior: ArrayLike, direction: Direction = "both"
 ) -> Floats:
-    """Bound what one answer tells about a secret of known prior; exact for a truth that takes two values.
+    """Bound what one answer reveals about a secret of known prior; exact for a truth that takes two values.
 
     Args:
         epsilon: ε ≥ 0.
@@ -136,7 +136,7 @@ def lift(
     if direction == "both":
         return np.maximum(lift(bound, epsilon, prior, "forward"), lift(bound, epsilon, prior, "reverse"))
     weight, inner = lifted(epsilon, prior, direction)
-    # Where the weight is 0 nothing can leak, and the bound is asked a harmless question.
+    # Where the weight is 0 nothing can leak; the bound is evaluated at 0, and its value is not used.
     return weight * np.asarray(bound(np.where(weight > 0, inner, 0.0)))
 
 

@@ -1,4 +1,4 @@
-"""How many samples the paper's theory asks for."""
+"""How many samples the paper's theory requires."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def tide(
     cover = max(0.0, d * math.log(16.0 * size * math.sqrt(d) / eta))
     bound = 32.0 * (m / eta) * (cover + math.log(2.0 / failure)) * (m / eta)
     if not math.isfinite(bound):
-        raise LowtideError(f"error {error!r} asks for more samples than a float can count; ask for less accuracy")
+        raise LowtideError(f"error {error!r} needs more samples than a float can count; choose a larger error")
     return math.floor(bound) + 1

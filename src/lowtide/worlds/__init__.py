@@ -1,4 +1,4 @@
-"""Laws whose information density is known exactly: the referee of every estimate and every bound."""
+"""Laws whose information density is known exactly: every estimate and every bound is tested on them."""
 
 from lowtide.worlds.base import FiniteWorld
 from lowtide.worlds.enumerable import EnumerableWorld

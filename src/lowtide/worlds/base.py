@@ -18,7 +18,7 @@ Mask = NDArray[np.bool_]
 
 
 class FiniteWorld(ABC, Generic[X]):
-    """A law of (X, S), S finite, that knows its own information density.
+    """A law of (X, S), S finite, with its exact information density.
 
     A subclass gives the log-likelihoods `log p(x_A | s)`, up to a term that does not depend on s; the density
     follows by Bayes: `i(s; x_A) = log p(x_A|s) − log Σ_t p(t) p(x_A|t)`, so `Σ_s p(s) e^{i(s;x)} = 1` always.
@@ -87,7 +87,7 @@ class FiniteWorld(ABC, Generic[X]):
         return log_likelihood - evidence
 
     def _dense_rows(self, x: ArrayLike) -> Floats:
-        """The check shared by worlds whose rows are plain arrays."""
+        """Check rows that are plain arrays, (n, columns)."""
         array, columns = real("x", x), len(self.features.groups)
         if array.ndim != 2 or array.shape[1] != columns:
             raise LowtideError(f"x must have shape (n, {columns}), got {array.shape}")

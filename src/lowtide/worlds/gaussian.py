@@ -15,7 +15,7 @@ from lowtide.worlds.base import FiniteWorld, Labels, Mask, draw_secrets
 class GaussianPair:
     """S and X standard normal in d dimensions, `corr(S_i, X_j) = ρ·1{i=j}` (paper, App. C).
 
-    The secret is a vector, so questions are asked about pairs (x, s). Feature j of x is its j-th column.
+    The secret is a vector, so every method takes pairs (x, s). Feature j of x is its j-th column.
     """
 
     def __init__(self, d: int, rho: float) -> None:
@@ -133,7 +133,7 @@ class GaussianXor(FiniteWorld[Floats]):
 
 
 def gaussian_pair(d: int = 1, rho: float = 0.5) -> GaussianPair:
-    """The paper's synthetic law: two standard normal vectors, correlated coordinate by coordinate."""
+    """The paper's synthetic law: two standard normal vectors (n, d), correlated coordinate by coordinate."""
     return GaussianPair(d, rho)
 
 
@@ -168,7 +168,7 @@ def shifted_gaussian(
 
 
 def gaussian_xor(dimension: int = 2, *, flip: float = 0.1) -> GaussianXor:
-    """S = [X₁X₂ < 0] with label flips: neither coordinate tells anything alone; further ones are noise."""
+    """S = [X₁X₂ < 0] with label flips: neither coordinate alone reveals anything; further ones are noise."""
     return GaussianXor(dimension, flip)
 
 

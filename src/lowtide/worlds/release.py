@@ -105,7 +105,7 @@ def release(atoms: Floats, joint: Floats, hide: ArrayLike | Policy, scale: Array
             f"got {hidden.dtype} {hidden.shape}"
         )
     hidden = np.broadcast_to(hidden, atoms.shape)
-    # Atoms are told apart by what was hidden and by the values of what was not.
+    # Atoms are distinguished by which features were hidden and by the values of the others.
     visible = np.concatenate([hidden, np.where(hidden, 0.0, atoms)], axis=1)
     outcomes, noised = [], []
     for look in np.unique(visible, axis=0):

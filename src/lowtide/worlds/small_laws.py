@@ -1,4 +1,4 @@
-"""The small laws of the theory: each shows one thing that goes right or wrong."""
+"""Small laws, each of which shows one property of a rule or a bound."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from lowtide.worlds.enumerable import EnumerableWorld
 
 
 def xor() -> EnumerableWorld:
-    """S = X₁ ⊕ X₂ for two fair bits: each tells nothing, together they tell everything."""
+    """S = X₁ ⊕ X₂ for two fair bits: one alone reveals nothing, both together reveal everything."""
     return parity(2)
 
 
 def parity(m: int) -> EnumerableWorld:
-    """S is the parity of m fair bits: only all of them together tell anything."""
+    """S is the parity of m fair bits: only all of them together reveal anything."""
     atoms = _bits(count("m", m, 1, 16))
     odd = atoms.sum(axis=1) % 2
     return EnumerableWorld(atoms, np.stack([1 - odd, odd]) / len(atoms))
@@ -25,7 +25,7 @@ def parity(m: int) -> EnumerableWorld:
 def redundant_bit(copies: int = 2, *, flip: float = 0.0) -> EnumerableWorld:
     """X₁ = S, a fair bit, and every further column equals S except with probability `flip`.
 
-    Given X₁ the copies tell nothing more, so a rule that conditions on the raw past releases them untouched.
+    Given X₁ the copies add no information, so a rule that conditions on the raw past releases them untouched.
     """
     flip = float(within("flip", flip, 0.0, 0.5))
     atoms = _bits(count("copies", copies, 1, 12))
@@ -40,7 +40,7 @@ def redundant_bit(copies: int = 2, *, flip: float = 0.0) -> EnumerableWorld:
 def rare_value(p: float = 0.1) -> EnumerableWorld:
     """S a fair bit; X = 0, except that for s = 1 it is 1 with probability p.
 
-    Only the value 1 leaks. Noise on that value alone gives it away, however large it is.
+    Only the value 1 leaks. Noise on that value alone reveals it, however large the noise is.
     """
     p = float(within("p", p, 0.0, 1.0, low_open=True, high_open=True))
     return EnumerableWorld([[0.0], [1.0]], [[0.5, 0.0], [0.5 * (1 - p), 0.5 * p]])

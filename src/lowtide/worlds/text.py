@@ -1,4 +1,4 @@
-"""Texts whose words are drawn independently given the writer's class, with realistic Zipf tails."""
+"""Texts whose words are drawn independently given the author's class, with realistic Zipf tails."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class NaiveBayesText(FiniteWorld[Bags]):
     """Texts of Poisson length whose words are independent draws from `frequencies[s]`.
 
     As *bags*, a row counts each term of the vocabulary; with Poisson lengths the counts are independent given
-    s, so the density of any set of terms is exact (a term that does not occur tells something too). As
+    s, so the density of any set of terms is exact (the absence of a term is informative, too). As
     *sequences*, a text is the list of its words and every further word adds its own log-likelihood.
 
     Attributes:
@@ -134,14 +134,14 @@ def naive_bayes_text(
     prior: ArrayLike | None = None,
     seed: int = 0,
 ) -> NaiveBayesText:
-    """A law of short texts: a Zipf–Mandelbrot vocabulary of which some words lean towards a class.
+    """A law of short texts: a Zipf–Mandelbrot vocabulary in which some words are more frequent in one class.
 
     Args:
         vocabulary: how many terms there are, the most frequent first.
         classes: how many values S has.
         length: the mean number of words in a text.
         charged: the share of terms whose frequency depends on the class.
-        strength: by how many nats (standard deviation) a charged term leans.
+        strength: standard deviation of a charged term's log frequency between classes, in nats.
         prior: P(S), uniform by default.
         seed: which words are charged, and how.
     """
