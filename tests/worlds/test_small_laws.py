@@ -37,6 +37,11 @@ def test_information_against_brute_force(world):
     assert world.information() == pytest.approx(np.where(joint > 0, joint * np.where(joint > 0, density.T, 0), 0).sum())
 
 
+def test_information_is_finite_where_probabilities_underflow():
+    world = EnumerableWorld([[0.0], [1.0]], [[1.0, 0.0], [0.0, 1e-300]])
+    assert world.information() == pytest.approx(0.0, abs=1e-12)
+
+
 @given(random_worlds())
 def test_an_invertible_map_of_a_feature_changes_nothing(world):
     mapped = world.atoms.copy()

@@ -40,6 +40,7 @@ class EnumerableWorld(FiniteWorld[Floats]):
     def information(self) -> float:
         """`I(S; X)`, summed over the atoms."""
         independent = np.outer(self.prior, self.joint.sum(axis=0))
+        independent[independent == 0] = 1.0  # a product that underflows belongs to an atom too rare to count
         return float((xlogy(self.joint, self.joint) - xlogy(self.joint, independent)).sum())
 
     def leaking(self, epsilon: float) -> Mask:
