@@ -334,7 +334,7 @@ def test_texts_that_cannot_be_learnt_from(refused, corpus, tmp_path):
         (("--kept", 0.8, "--budget", "0.1"), "not both"),
         (("--utility", "mood"), "not for texts"),
         (("--keep", "beast"), "no column to release; these are: 'author', 'mood', 'year'"),
-        (("--keep", "autor"), "no word of the texts"),
+        (("--keep", "autor"), "not a word of the texts"),
         (("--hide", "author"), "columns are left out"),
         (("--keep", "balan", "--hide", "Balan"), "both kept and hidden"),
     ],
