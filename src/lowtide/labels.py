@@ -1,4 +1,4 @@
-"""Reading the secret: one of finitely many classes, or a vector of numbers."""
+"""What the secret is: a class out of finitely many, or a vector of numbers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Classes:
 
 
 def is_vector(s: ArrayLike, kind: SecretKind = "auto") -> bool:
-    """Whether the secret is a vector of numbers: by `kind`, several columns, or numbers that are not whole."""
+    """Whether the secret is a vector of numbers: told so, several columns, or numbers that are not whole."""
     if kind != "auto":
         return kind == "vector"
     array = np.asarray(s)

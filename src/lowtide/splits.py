@@ -60,7 +60,7 @@ def grouped(codes: Labels, groups: Labels, share: float, *, seed: np.random.Seed
 
 
 def _give_every_class(aside: NDArray[np.bool_], members: Floats, rng: np.random.Generator) -> None:
-    """Set one more group aside for each class that has none there, without taking all rows of any class."""
+    """Set a further group aside for each class that has none, without taking all of any class."""
     total = members.sum(axis=0)
     for code in np.flatnonzero(total > 0):
         if members[aside, code].sum() > 0:
