@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from lowtide.interface import Modality, Nouns
 
 
@@ -11,11 +9,11 @@ class ImageModality:
     """Images; see `Modality` for what each part means."""
 
     name = "images"
-    nouns: Nouns
-    options: type[Any]
-    policies: tuple[str, ...]
-    mechanisms: tuple[str, ...]
-    default_budget: float
+    nouns = Nouns("image", "images", "An image", "patch", "patches", "patches", False, "the pixels", "pixel", "patches")
+    options = ImageOptions
+    policies = ("fixed", "sequential", "paper")
+    mechanisms = ("redact", "gaussian")
+    default_budget = 0.05
 
     # ── density ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

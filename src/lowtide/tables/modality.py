@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from lowtide.interface import Modality, Nouns
 
 
@@ -11,11 +9,13 @@ class TableModality:
     """Tables; see `Modality` for what each part means."""
 
     name = "tables"
-    nouns: Nouns
-    options: type[Any]
-    policies: tuple[str, ...]
-    mechanisms: tuple[str, ...]
-    default_budget: float
+    nouns = Nouns(
+        "row", "rows", "A row of this table", "feature", "features", "columns", True, "their worth", "value", "features"
+    )
+    options = TableOptions
+    policies = ("fixed", "sequential", "paper")
+    mechanisms = ("redact", "gaussian", "mixed")
+    default_budget = 0.01
 
     # ── density ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

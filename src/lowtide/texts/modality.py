@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from lowtide.interface import Modality, Nouns
 
 
@@ -11,11 +9,11 @@ class TextModality:
     """Texts; see `Modality` for what each part means."""
 
     name = "texts"
-    nouns: Nouns
-    options: type[Any]
-    policies: tuple[str, ...]
-    mechanisms: tuple[str, ...]
-    default_budget: float
+    nouns = Nouns("text", "texts", "A text", "word", "words", "words", False, "the words", "word", "different words")
+    options = TextOptions
+    policies = ("fixed", "paper")
+    mechanisms = ("drop", "mask", "replace")
+    default_budget = 0.05
 
     # ── density ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
