@@ -298,13 +298,19 @@ class Modality(Protocol):
     default_budget: float
 
     @property
-    def critics(self) -> Mapping[str, Any]: ...
+    def critics(self) -> Mapping[str, Any]:
+        """Classes of critics, by name."""
+        ...
 
     @property
-    def attackers(self) -> Mapping[str, Any]: ...
+    def attackers(self) -> Mapping[str, Any]:
+        """Makers of attackers, by name."""
+        ...
 
     @property
-    def joins_attackers(self) -> bool: ...
+    def joins_attackers(self) -> bool:
+        """Whether attackers are joined."""
+        ...
 
     def claims(self, x: Any) -> bool:
         """Whether an object in memory is of this kind."""
@@ -367,6 +373,10 @@ class Modality(Protocol):
 
     def check_layout(self, plan: Any) -> None:
         """Refuse a plan whose layout does not fit its policy, or would release the secret."""
+        ...
+
+    def plan_weights(self, policy: str) -> str | None:
+        """Why a plan with this policy needs a folder, for its weights; `None` where a JSON file holds it."""
         ...
 
     def view_plan(self, plan: Any) -> PlanView:

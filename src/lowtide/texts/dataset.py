@@ -306,11 +306,12 @@ def match_texts(release: Any, reference: Any, secret: Any, options: TextOptions,
             f"the release has {len(released)} texts and the reference {len(data.known)}; they must be the same texts "
             "in the same order"
         )
-    values = None if utility is None else _utility(found, utility)
+    values = None if utility is None else utility_values(found, utility)
     return Matched(data, list(released.take(data.known).texts), data.samples, values)
 
 
-def _utility(found: TextSet, name: str) -> list[Any]:
+def utility_values(found: TextSet, name: str) -> list[Any]:
+    """The values of a column beside the texts, none of them missing."""
     column = found.others[find_column(name, found.others.column_names)]
     if column.null_count:
         raise LowtideError(
