@@ -227,6 +227,7 @@ def audit(
     secret: Any = None,
     *,
     utility: Any = None,
+    plan: Plan | str | Path | None = None,
     card: ReleaseCard | str | Path | None = None,
     fail_above: Gate | float | str | None = None,
     attackers: Sequence[Any] | None = None,
@@ -242,6 +243,7 @@ def audit(
         reference: what it was made from, the same samples (tables and texts: in the same order).
         secret: the name of a column of the reference, or its values, one per sample.
         utility: a column that the release should still predict, or its values.
+        plan: the plan of the release, which the report then shows.
         card: the card of the release; by default the one beside the file, if there is one.
         fail_above: the limit to keep: nats, `"0.03bits"`, or `"55%"`.
         attackers: who attacks: names, or scikit-learn classifiers; by default all of the kind.
@@ -313,9 +315,9 @@ def warn(
     Returns:
         An `Explanation`: words with what they tell, the belief before and after, and what to leave out.
     """
-    density = (
-        model.artefact if isinstance(model, TIDE) else model if isinstance(model, Density) else Density.load(model)
-    )
+    density = model.artefact if isinstance(model, TIDE) else model
+    if not isinstance(density, Density):
+        density = Density.load(density)
     limit = None
     if budget is not None:
         read = Budget.read(budget)
@@ -361,6 +363,11 @@ def read_gate(limit: Gate | float | str | None) -> Gate | None:
         return limit
     read = Budget.read(limit)
     return Gate.nats(read.limit) if read.unit == "nats" else Gate.accuracy(read.limit)
+
+
+def kind_of(source: Any, verb: str, given: Mapping[str, Any]) -> Modality:
+    """The kind of data that a verb would find in a source, in the light of the options that are given for it."""
+    return _kind(source, verb, None, given)[0]
 
 
 def _kind(source: Any, verb: str, kind: str | None, given: Mapping[str, Any]) -> tuple[Modality, Any]:

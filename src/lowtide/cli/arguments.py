@@ -12,11 +12,6 @@ _DATA = "CSV, Parquet, Arrow/Feather or JSON lines, by its suffix; or a folder o
 _JSON = "also write the results here; - prints them"
 
 
-def _json() -> Path | None:
-    found: Path | None = flag(None, _JSON, metavar="FILE")
-    return found
-
-
 @dataclass(frozen=True, kw_only=True)
 class ScanArguments:
     """What leaks: how much the data tells about the secret, and which columns, patches or words tell it.
@@ -30,7 +25,7 @@ class ScanArguments:
 
     data: Path = argument(_DATA, "DATA")
     secret: str = flag(..., "column to protect: never released", metavar="COLUMN")
-    json: Path | None = _json()
+    json: Path | None = flag(None, _JSON, metavar="FILE")
     report: Path | None = flag(None, "write an HTML report here", metavar="FILE")
     figures: Path | None = flag(None, "write the report's figures here", metavar="DIR")
     save: Path | None = flag(None, "keep the fitted density here", metavar="DIR")
@@ -72,7 +67,7 @@ class PlanArguments:
     delta: float | None = flag(None, "with ε, calibrates the noise (tables)")
     lam: float | None = flag(None, "scale of the noise, in units of a feature's range")
     out: Path | None = flag(None, "where to keep the plan; a folder for networks, images and texts", shown="plan.json")
-    json: Path | None = _json()
+    json: Path | None = flag(None, _JSON, metavar="FILE")
     report: Path | None = flag(None, "write an HTML report here", metavar="FILE")
     figures: Path | None = flag(None, "write the report's figures here", metavar="DIR")
     seed: int = flag(0, "of every random draw but the noise of a release")
@@ -95,7 +90,7 @@ class ReleaseArguments:
     plan: Path = flag(..., "made by `lowtide plan`", metavar="PLAN")
     out: Path = flag(..., "the release: a file, whose suffix is its format, or a folder of images")
     key_file: Path | None = flag(None, "where the key of the noise is kept: never share it", metavar="FILE")
-    json: Path | None = _json()
+    json: Path | None = flag(None, _JSON, metavar="FILE")
     quiet: bool = flag(False, "no progress bars")
 
 
@@ -121,7 +116,7 @@ class AuditArguments:
     card: Path | None = flag(None, "its card; by default the one beside the release", metavar="FILE")
     epsilon: float = flag(0.1, "of the divergence that attacks prove")
     attacker: list[str] | None = flag(None, "who attacks (repeat)", metavar="NAME", shown="all")
-    json: Path | None = _json()
+    json: Path | None = flag(None, _JSON, metavar="FILE")
     report: Path | None = flag(None, "write an HTML report here", metavar="FILE")
     figures: Path | None = flag(None, "write the report's figures here", metavar="DIR")
     seed: int = flag(0, "of every random draw")
@@ -142,7 +137,7 @@ class WarnArguments:
     text: str = argument("in quotes; - reads it from the standard input", "TEXT")
     model: Path = flag(..., "made by `lowtide scan --save`", metavar="DIR")
     budget: str = flag("0.5", "what the text may tell about any class: 0.5 (nats) or 0.7bits")
-    json: Path | None = _json()
+    json: Path | None = flag(None, _JSON, metavar="FILE")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +159,7 @@ class ShowArguments:
     """
 
     card: Path = argument("a release card", "CARD")
-    json: Path | None = _json()
+    json: Path | None = flag(None, _JSON, metavar="FILE")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,6 +185,6 @@ class DemoArguments:
 
     out: Path = flag(Path("out/demo"), "where to write", metavar="DIR")
     budget: str = flag("0.02", "what the release may tell")
-    json: Path | None = _json()
+    json: Path | None = flag(None, _JSON, metavar="FILE")
     seed: int = flag(0, "of every random draw")
     quiet: bool = flag(False, "no progress bars")

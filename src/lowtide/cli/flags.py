@@ -7,7 +7,6 @@ import inspect
 import types
 import typing
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -125,6 +124,3 @@ def _parameter(name: str, default: Any, hint: Any, info: Any) -> inspect.Paramet
 
 def _value(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
-
-
-PathOrNone = Path | None

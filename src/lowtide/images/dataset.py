@@ -74,9 +74,7 @@ def _open_array(x: Any, secret: Any) -> Dataset:
         raise LowtideError(f"an array of images has no column {secret!r}; give the values of the secret, one per image")
     images, labels = as_images(x), np.asarray(secret)
     if labels.shape != (len(images),):
-        raise LowtideError(
-            f"there are {len(images)} images and the secret has the shape {labels.shape}; they must match"
-        )
+        raise LowtideError(f"there are {len(images)} images and the secret has shape {labels.shape}; they must match")
     return Dataset("images", "images", images, "secret", labels, np.ones(len(labels), bool), source=ImageSource())
 
 
@@ -115,9 +113,7 @@ def check_layout(plan: Plan) -> None:
     resize, grey = plan.layout["resize"], plan.layout["grey"]
     sizes = resize is None or (len(resize) == 2 and all(isinstance(side, int) and side > 0 for side in resize))
     if not sizes or not isinstance(grey, bool):
-        raise LowtideError(
-            "the layout of a plan of images must say to which size they are brought, and whether to grey"
-        )
+        raise LowtideError("the layout of a plan of images must say their size, and whether they are grey")
 
 
 class ImageJob:

@@ -93,8 +93,9 @@ def read_texts(
     """Read texts.
 
     Args:
-        path: a table (CSV, Parquet, Arrow or JSON lines, or a data frame), or a folder with a folder of `.txt` files for each class,
-            which is then the secret `label`; folders named train, valid and test above them become the column `split`.
+        path: a table (CSV, Parquet, Arrow or JSON lines, or a data frame), or a folder with a folder of `.txt` files
+            for each class, which is then the secret `label`; folders named train, valid and test above them become the
+            column `split`.
         text: the column of texts; by default `text` or another usual name, or the only column of text there is.
         secret: the column of the secret, if it is wanted.
         group: the column that says who wrote a text, if it is wanted.
