@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer
-from lowtide.cli.common import reported
+from lowtide.cli.console import reported
 
 import lowtide as package
 from lowtide.cli.main import app

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from lowtide.cli.texts import printable
+from lowtide.formatting import printable
 from rich.console import Console
 from typer.testing import CliRunner
 

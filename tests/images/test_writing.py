@@ -240,9 +240,9 @@ def test_metadata_of_files_is_not_copied(tmp_path):
         content = (tmp_path / "out" / name).read_bytes()
         assert RAW.encode() not in content
         assert b"Exif" not in content
-        with Image.open(tmp_path / "out" / name) as image:
-            assert 0x8825 not in image.getexif()
-            assert not {"exif", "comment", "icc_profile", "xmp"} & set(image.info)
+        with Image.open(tmp_path / "out" / name) as opened:
+            assert 0x8825 not in opened.getexif()
+            assert not {"exif", "comment", "icc_profile", "xmp"} & set(opened.info)
     np.testing.assert_array_equal(release.read(np.arange(1, 4)), source.read(np.arange(1, 4)))  # upright, too
 
 

@@ -106,7 +106,7 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """The plan as plain values, without what was learnt about the data: no range, no category, no weight."""
-        head = {"kind": self.kind, "secret": self.secret, "policy": self.hider.policy.name}
+        head = {"kind": self.kind, "secret": self.secret, "policy": {"name": self.hider.policy.name}}
         return {**head, **self.view.plain, "card": self.card.to_json()}
 
     def text(self) -> str:

@@ -158,7 +158,7 @@ def view_plan(plan: Plan) -> PlanView:
     return PlanView(
         (TitledTable("What is hidden", ("column", "rows hidden", "nats it carries"), rows),),
         tuple(f"also blank, since it names rows: {name}" for name in plan.layout["identifiers"]),
-        {"layout": dict(plan.layout), "rule": config["policy"], "mechanism": config["mechanism"]},
+        {**plan.layout, "policy": config["policy"], "mechanism": config["mechanism"]},
         "it holds ranges and categories of your data",
     )
 
