@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import typer
-from lowtide.cli.console import reported
 
 import lowtide as package
+from lowtide.cli.console import reported
 from lowtide.cli.main import app
 
 PROGRAM = Path(sys.executable).parent / "lowtide"

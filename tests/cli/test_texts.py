@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lowtide.table_files.reading import read
 from lowtide.disclose.plan_file import Plan
+from lowtide.table_files.reading import read
 from lowtide.texts.rewriting import rebuild
 
 PLAIN = [head + tail for head in ("ba", "do", "fi", "gu", "ke") for tail in ("lan", "mor", "nit", "pel", "ras", "vik")]

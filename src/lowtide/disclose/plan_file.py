@@ -98,7 +98,7 @@ class Plan:
             modality = modalities.get(config["kind"])
             hider = modality.read_hider(config, tensors, source)
             return cls(modality.name, config["secret"], config["layout"], hider)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError) as error:
             if isinstance(error, LowtideError) and str(source) in str(error):
                 raise
             detail = f": {error}" if isinstance(error, LowtideError) else ""
