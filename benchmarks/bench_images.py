@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from lowtide.cli.image_plan import write_release
 from PIL import Image
 
 from lowtide import TIDE
-from lowtide.cli.image_plan import write_release
 from lowtide.density.artefact import Density
 from lowtide.density.critics.causal import CausalNet
 from lowtide.disclose.card import Feature, ReleaseCard

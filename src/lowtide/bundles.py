@@ -33,6 +33,7 @@ def write_bundle(
     tensors: Mapping[str, Tensor],
     *,
     form: str = FORMAT,
+    version: int = VERSION,
     beside: Mapping[str, str] | None = None,
 ) -> None:
     """Write a bundle; a bundle that stands there already is replaced in one step.
@@ -42,10 +43,11 @@ def write_bundle(
         config: plain JSON.
         tensors: the weights.
         form: what kind of bundle it is.
+        version: of that form.
         beside: further texts to put into the folder, by file name.
     """
     model = save_tensors({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
-    head = {"format": form, "version": VERSION, "sha256": hashlib.sha256(model).hexdigest()}
+    head = {"format": form, "version": version, "sha256": hashlib.sha256(model).hexdigest()}
     text = json.dumps({**head, **config}, indent=2, allow_nan=False) + "\n"
     write_folder(path, {_MODEL: model, _CONFIG: text, **(beside or {})}, ours=is_bundle, names=_NAMES)
 
@@ -65,9 +67,17 @@ def is_bundle(path: Path) -> bool:
     return isinstance(form, str) and form.startswith(_MARK) and isinstance(config.get("version"), int)
 
 
-def read_bundle(path: Path, *, form: str = FORMAT) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read a bundle of the kind `form` back, or say what is wrong with it."""
-    config = _read_config(path, form)
+def read_bundle(path: Path, *, form: str = FORMAT, newest: int = VERSION) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read a bundle of the kind `form`, of versions up to `newest`, or say what is wrong with it."""
+    config = read_config(path)
+    if config.get("format") != form:
+        raise LowtideError(
+            f"{path} is not a Lowtide bundle: its format is not {form!r}; name a folder that was saved for this use"
+        )
+    if not isinstance(config.get("version"), int) or config["version"] > newest:
+        raise LowtideError(
+            f"{path} has format version {config.get('version')!r}, this Lowtide reads up to {newest}; upgrade Lowtide"
+        )
     try:
         model = (path / _MODEL).read_bytes()
     except OSError as error:
@@ -80,21 +90,19 @@ def read_bundle(path: Path, *, form: str = FORMAT) -> tuple[dict[str, Any], dict
         raise LowtideError(f"{path / _MODEL} is not a safetensors file; copy the folder again") from error
 
 
-def _read_config(path: Path, form: str) -> dict[str, Any]:
+def read_config(path: Path) -> dict[str, Any]:
+    """The configuration of a bundle, or of a plan that is a single JSON file, as it stands there."""
+    source = path / _CONFIG if path.is_dir() else path
     try:
-        config = json.loads((path / _CONFIG).read_text(encoding="utf-8"))
+        config = json.loads(source.read_text(encoding="utf-8"))
     except OSError as error:
         raise LowtideError(
             f"{path} is not a Lowtide bundle: it has no readable {_CONFIG}; name a folder that Lowtide has saved"
+            if path.is_dir()
+            else f"cannot read {path}: {error.strerror}; check the path"
         ) from error
-    except ValueError as error:
-        raise LowtideError(f"{path / _CONFIG} is not JSON: truncated or altered; copy the folder again") from error
-    if not isinstance(config, dict) or config.get("format") != form:
-        raise LowtideError(
-            f"{path} is not a Lowtide bundle: its format is not {form!r}; name a folder that was saved for this use"
-        )
-    if not isinstance(config.get("version"), int) or config["version"] > VERSION:
-        raise LowtideError(
-            f"{path} has format version {config.get('version')!r}, this Lowtide reads up to {VERSION}; upgrade Lowtide"
-        )
+    except (ValueError, RecursionError) as error:
+        raise LowtideError(f"{source} is not JSON: truncated or altered; copy it again") from error
+    if not isinstance(config, dict):
+        raise LowtideError(f"{source} is not a configuration that Lowtide wrote; copy it again")
     return config

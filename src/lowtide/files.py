@@ -107,6 +107,13 @@ def check_replaceable(path: Path, *, ours: Callable[[Path], bool], names: frozen
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal, as on a release card."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    """The hash of a file; of a folder, that of the names and hashes of its files in the order of their names.
+
+    It is what the card of a release carries, whatever kind of data it is about.
+    """
+    if not path.is_dir():
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    files = {entry.relative_to(path).as_posix(): entry for entry in path.rglob("*") if entry.is_file()}
+    listing = "".join(f"{sha256_of(files[name])}  {name}\n" for name in sorted(files))
+    return hashlib.sha256(listing.encode("utf-8", "surrogateescape")).hexdigest()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -169,6 +171,110 @@ class Dataset:
     source: Any = field(default=None, repr=False)
 
 
+class TitledTable(NamedTuple):
+    """A table for a person: its title, the header, the rows, and a line below."""
+
+    title: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    note: str = ""
+
+
+class PlanView(NamedTuple):
+    """A plan as a person reads it.
+
+    Attributes:
+        tables: what is hidden, and the trade-off curve.
+        lines: the same in words.
+        plain: as plain values, for JSON; nothing that was learnt about the data.
+        private: why the plan file stays inside.
+    """
+
+    tables: tuple[TitledTable, ...]
+    lines: tuple[str, ...]
+    plain: Mapping[str, Any]
+    private: str
+
+
+class Locks(NamedTuple):
+    """What the user wants kept or hidden whatever the plan says.
+
+    Attributes:
+        keep: features that must be shown, as `Obfuscator` takes them.
+        hide: features that must be hidden.
+        columns: columns beside the features that are released as they are, on the user's word.
+    """
+
+    keep: Sequence[Any]
+    hide: Sequence[Any]
+    columns: tuple[str, ...] = ()
+
+
+class Changed(NamedTuple):
+    """One batch of a release.
+
+    Attributes:
+        samples: what is written, in the form the sink of the job takes.
+        rows: how many samples it has.
+        hidden: (m,) in how many of them each feature of the card is hidden; `None` where the card's own shares hold.
+        units: how many units (cells, pixels, words) the batch had.
+        changed: how many of them were changed.
+    """
+
+    samples: Any
+    rows: int
+    hidden: NDArray[np.float64] | None
+    units: float
+    changed: float
+
+
+class ReleaseJob(Protocol):
+    """A file or folder that is opened to be released under a plan.
+
+    Attributes:
+        total: how many samples there are; `None` where nobody knows before the end.
+    """
+
+    total: int | None
+
+    def outputs(self, out: Path) -> Mapping[str, Path]:
+        """Files that are written besides the release and its card, by what they are; they stay inside."""
+        ...
+
+    def sink(self, out: Path) -> AbstractContextManager[Any]:
+        """Where batches go; what it writes appears whole or not at all. It has `write(changed)`."""
+        ...
+
+    def batches(self) -> Iterator[Any]:
+        """The source, batch by batch."""
+        ...
+
+    def change(self, batch: Any, noise: Any) -> Changed:
+        """Hide in a batch what the plan says."""
+        ...
+
+    def finish(self) -> None:
+        """Refuse, after the last batch and before anything appears, what only the whole can show."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Matched:
+    """A release beside what it was made from, sample by sample.
+
+    Attributes:
+        data: the reference samples that are in the release, with their secret.
+        release: the released samples in the same order.
+        clean: the reference samples as attackers are to see them.
+        utility: (n,) values that the release should still predict; `None` when nothing was asked for.
+    """
+
+    data: Dataset
+    release: Any = field(repr=False)
+    clean: Any = field(repr=False)
+    utility: Any = field(default=None, repr=False)
+
+
 class Modality(Protocol):
     """One kind of data. Every layer asks a modality what differs between kinds, and nobody asks which kind it is.
 
@@ -192,13 +298,19 @@ class Modality(Protocol):
     default_budget: float
 
     @property
-    def critics(self) -> Mapping[str, Any]: ...
+    def critics(self) -> Mapping[str, Any]:
+        """Classes of critics, by name."""
+        ...
 
     @property
-    def attackers(self) -> Mapping[str, Any]: ...
+    def attackers(self) -> Mapping[str, Any]:
+        """Makers of attackers, by name."""
+        ...
 
     @property
-    def joins_attackers(self) -> bool: ...
+    def joins_attackers(self) -> bool:
+        """Whether attackers are joined."""
+        ...
 
     def claims(self, x: Any) -> bool:
         """Whether an object in memory is of this kind."""
@@ -215,7 +327,72 @@ class Modality(Protocol):
         ...
 
     # Attack
+
     # Disclose
+
+    def read_hider(self, config: Mapping[str, Any], tensors: Mapping[str, Any], where: Any) -> Any:
+        """Rebuild the frozen policy and mechanism of a plan; `where` it came from is for the error message."""
+        ...
+
     # Auditing
+
     # Report
+
     # Verbs
+
+    def claims_source(self, source: Any, given: Mapping[str, Any]) -> bool:
+        """Whether a path or an object is of this kind, in the light of the options that were given for it."""
+        ...
+
+    def open(self, source: Any, secret: Any, options: Any, *, progress: bool | None) -> Dataset:
+        """Open a path or an object and find the secret: a name, or the values themselves where `source` is an object.
+
+        What a person should know is said by `lowtide.notes.note`.
+        """
+        ...
+
+    def features(self, options: Any) -> Any:
+        """What `TIDE` is told that one feature is."""
+        ...
+
+    def scan(self, data: Dataset, estimator: Any, options: Any) -> Any:
+        """What the data tells, and which features tell it, fitted by a `TIDE`."""
+        ...
+
+    def locks(self, data: Dataset, options: Any, keep: Sequence[str], hide: Sequence[str]) -> Locks:
+        """Read what the user wants kept or hidden, and refuse names that the data does not have."""
+        ...
+
+    def utility(self, data: Dataset, name: str) -> Any:
+        """What `Obfuscator.fit` takes as utility for a column of this name."""
+        ...
+
+    def layout(self, data: Dataset, options: Any, locks: Locks, utility: str | None) -> Mapping[str, Any]:
+        """What a plan must know to open further files of this layout, as plain values."""
+        ...
+
+    def check_layout(self, plan: Any) -> None:
+        """Refuse a plan whose layout does not fit its policy, or would release the secret."""
+        ...
+
+    def plan_weights(self, policy: str) -> str | None:
+        """Why a plan with this policy needs a folder, for its weights; `None` where a JSON file holds it."""
+        ...
+
+    def view_plan(self, plan: Any) -> PlanView:
+        """A plan as a person reads it."""
+        ...
+
+    def release_object(self, x: Any, plan: Any, *, noise: Any, ids: Any) -> Any:
+        """Release data in memory; the same kind of object comes back."""
+        ...
+
+    def release_job(self, source: Path, plan: Any, options: Any, *, ids: Any, progress: bool | None) -> ReleaseJob:
+        """Open a file or folder to be released under a plan."""
+        ...
+
+    def match(
+        self, release: Any, reference: Any, secret: Any, options: Any, *, utility: str | None, progress: bool | None
+    ) -> Matched:
+        """Open a release and what it was made from, and bring both into one order."""
+        ...

@@ -102,3 +102,25 @@ def plain_labels(s: Any) -> list[Label]:
     if any(value is None or value != value for value in values):  # noqa: PLR0124 - NaN differs from itself
         raise LowtideError("s has missing values (NaN or None); drop those rows or give them a class of their own")
     return values
+
+
+def check_secret_values(name: str, samples: int, values: int, noun: str) -> None:
+    """Refuse a secret that is missing, constant, or that has too many values to be one.
+
+    Args:
+        name: what the secret is called.
+        samples: how many samples have it.
+        values: how many different values it has.
+        noun: what a sample is called, such as "row".
+    """
+    if samples == 0:
+        raise LowtideError(f"the secret {name!r} is missing in every {noun}; name another column")
+    if values == 1:
+        raise LowtideError(
+            f"the secret {name!r} is the same in every {noun}; there is nothing to give away: name another column"
+        )
+    if values > max(50, samples // 20):
+        raise LowtideError(
+            f"the secret {name!r} has {values} different values in {samples} {noun}s; a secret needs a few: put "
+            "numbers into bins, or merge rare values"
+        )

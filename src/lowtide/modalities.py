@@ -1,8 +1,8 @@
 """The registry of kinds of data; the only place that lists them.
 
-Kinds are named by text and imported when one is asked for: every room may ask, no room above the kinds imports one, and
-`import lowtide` stays light. Another package adds a kind by the entry point group `lowtide.modalities`, whose value is a
-`Modality`; its module must be light, too, since the command line reads its options.
+Kinds are named by text and imported when one is asked for: every room may ask, no room above the kinds imports
+one, and `import lowtide` stays light. Another package adds a kind by the entry point group `lowtide.modalities`, whose
+value is a `Modality`; its module must be light, too, since the command line reads its options.
 """
 
 from __future__ import annotations

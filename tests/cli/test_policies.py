@@ -4,10 +4,10 @@ import csv
 
 import pytest
 
-from lowtide.tables.plan_file import TablePlan
+from lowtide.disclose.plan_file import Plan
 
 
-@pytest.mark.parametrize("policy", ["disclosed", "paper"])
+@pytest.mark.parametrize("policy", ["sequential", "paper"])
 def test_a_json_file_is_refused_before_anything_is_read(policy, refused, tmp_path):
     missing = tmp_path / "no such table.csv"  # it would be reported if it were looked for first
     line = refused("plan", missing, "--secret", "beast", "--policy", policy, "--out", tmp_path / "survey.json")
@@ -19,11 +19,11 @@ def test_a_folder_that_is_no_plan_is_refused_first(refused, tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "precious.txt").write_text("mine")
-    options = ("--secret", "beast", "--policy", "disclosed", "--out", folder)
+    options = ("--secret", "beast", "--policy", "sequential", "--out", folder)
     assert "is not a plan" in refused("plan", tmp_path / "no such table.csv", *options)
 
 
-@pytest.mark.parametrize("policy", ["disclosed", "paper"])
+@pytest.mark.parametrize("policy", ["sequential", "paper"])
 def test_a_folder_holds_the_network_and_releases(home, lowtide, tmp_path, policy):
     folder, shared = tmp_path / "survey.lowtide", tmp_path / "shared.csv"
     options = ("--policy", policy, "--epsilon", 0.3, "--steps", 40)
@@ -40,6 +40,6 @@ def test_a_folder_holds_the_network_and_releases(home, lowtide, tmp_path, policy
     assert "beast" not in rows[0]
     hidden = sum(row["town"] == "hidden" for row in rows)
     assert hidden > 0
-    share = {feature.name: feature.hidden for feature in TablePlan.load(folder).hider.card.features}["town"]
+    share = {feature.name: feature.hidden for feature in Plan.load(folder).hider.card.features}["town"]
     assert hidden == round(share * len(rows))
     assert lowtide("show", folder / "card.json").code == 0

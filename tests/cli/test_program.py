@@ -14,7 +14,7 @@ import pytest
 import typer
 
 import lowtide as package
-from lowtide.cli.common import reported
+from lowtide.cli.console import reported
 from lowtide.cli.main import app
 
 PROGRAM = Path(sys.executable).parent / "lowtide"

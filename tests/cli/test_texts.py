@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lowtide.disclose.plan_file import Plan
 from lowtide.table_files.reading import read
-from lowtide.texts.plan_file import TextPlan
 from lowtide.texts.rewriting import rebuild
 
 PLAIN = [head + tail for head in ("ba", "do", "fi", "gu", "ke") for tail in ("lan", "mor", "nit", "pel", "ras", "vik")]
@@ -159,7 +159,7 @@ def test_a_folder_for_each_class(tmp_path, lowtide):
 
 
 def test_the_plan_hides_what_tells_and_keeps_the_rest(place, planned):
-    policy = TextPlan.load(place / "plan").hider.policy
+    policy = Plan.load(place / "plan").hider.policy
     assert {*TELLING[0], *TELLING[1]} <= set(policy.terms)
     assert policy.kept > 0.5
     found = json.loads((place / "p.json").read_text())
@@ -219,7 +219,7 @@ def test_a_gate_that_is_not_passed_is_exit_code_1(place, corpus, lowtide):
 @pytest.mark.parametrize("how", ["drop", "mask", "replace"])
 def test_ways_to_hide(place, corpus, lowtide, how):
     plan = place / f"plan-{how}"
-    ran = lowtide("plan", corpus, *FAST, "--kept", "0.75", "--how", how, "--out", plan)
+    ran = lowtide("plan", corpus, *FAST, "--kept", "0.75", "--mechanism", how, "--out", plan)
     assert ran.code == 0, ran.err
     outs = [place / f"{how}-{k}.csv" for k in range(2)]
     for out in outs:
@@ -227,7 +227,7 @@ def test_ways_to_hide(place, corpus, lowtide, how):
         assert ran.code == 0, ran.err
     assert outs[0].read_bytes() == outs[1].read_bytes()
     new = [text or "" for text in read(outs[0])["text"].to_pylist()]
-    hidden = set(TextPlan.load(plan).hider.policy.terms)
+    hidden = set(Plan.load(plan).hider.policy.terms)
     assert not hidden & set().union(*map(words_of, new))
     lengths = [(len(old.split()), len(text.split())) for old, text in zip(TEXTS, new, strict=True)]
     assert (sum(after for _, after in lengths) < sum(before for before, _ in lengths)) == (how == "drop")
@@ -327,8 +327,8 @@ def test_texts_that_cannot_be_learnt_from(refused, corpus, tmp_path):
     [
         (("--stop", "missing.txt"), "file of words"),
         (("--without", "nonsense"), "'hashtags'"),
-        (("--how", "nonsense"), "'mask', 'drop', 'replace'"),
-        (("--policy", "disclosed"), "plan and paper"),
+        (("--mechanism", "nonsense"), "'mask', 'drop', 'replace'"),
+        (("--policy", "sequential"), "plan and paper"),
         (("--min-count", 9999), "min_count"),
         (("--kept", 1.5), "kept must lie in"),
         (("--kept", 0.8, "--budget", "0.1"), "not both"),
@@ -349,7 +349,7 @@ def test_words_to_keep_and_to_hide(place, corpus, lowtide):
     words = ("--keep", "Zorrik", "--hide", "balan")
     ran = lowtide("plan", corpus, *FAST, "--kept", "0.7", *words, "--out", place / "chosen")
     assert ran.code == 0, ran.err
-    hidden = TextPlan.load(place / "chosen").hider.policy.terms
+    hidden = Plan.load(place / "chosen").hider.policy.terms
     assert "balan" in hidden
     assert "zorrik" not in hidden
     assert "yalben" in hidden

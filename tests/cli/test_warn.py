@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from lowtide.formatting import printable
 from rich.console import Console
 from typer.testing import CliRunner
 
 from lowtide.cli.main import app
-from lowtide.cli.texts import printable
 from lowtide.cli.warn import marked
 from lowtide.density.artefact import Density
 

@@ -228,10 +228,10 @@ def test_metadata_of_files_is_not_copied(tmp_path):
     exif[0x0112] = 3
     exif.get_ifd(0x8825)[1] = "N"  # where it was taken
     thumbnail = exif.tobytes() + RAW.encode()
-    one(tmp_path / "in" / "a.jpg", exif=thumbnail, comment=RAW, icc_profile=RAW.encode())
-    one(tmp_path / "in" / "b.png", exif=exif)
-    one(tmp_path / "in" / "c.webp", exif=exif, xmp=f"<x>{RAW}</x>".encode())
-    one(tmp_path / "in" / "d.tif", description=RAW, artist=RAW)
+    image(tmp_path / "in" / "a.jpg", exif=thumbnail, comment=RAW, icc_profile=RAW.encode())
+    image(tmp_path / "in" / "b.png", exif=exif)
+    image(tmp_path / "in" / "c.webp", exif=exif, xmp=f"<x>{RAW}</x>".encode())
+    image(tmp_path / "in" / "d.tif", description=RAW, artist=RAW)
     for path in (tmp_path / "in").iterdir():
         assert RAW.encode() in path.read_bytes()
     source = open_images(tmp_path / "in")
@@ -240,9 +240,9 @@ def test_metadata_of_files_is_not_copied(tmp_path):
         content = (tmp_path / "out" / name).read_bytes()
         assert RAW.encode() not in content
         assert b"Exif" not in content
-        with Image.open(tmp_path / "out" / name) as image:
-            assert 0x8825 not in image.getexif()
-            assert not {"exif", "comment", "icc_profile", "xmp"} & set(image.info)
+        with Image.open(tmp_path / "out" / name) as opened:
+            assert 0x8825 not in opened.getexif()
+            assert not {"exif", "comment", "icc_profile", "xmp"} & set(opened.info)
     np.testing.assert_array_equal(release.read(np.arange(1, 4)), source.read(np.arange(1, 4)))  # upright, too
 
 

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import pyarrow as pa
-import typer
 
-from lowtide.cli.audit import audit_file, audit_report, print_audit
-from lowtide.cli.common import Json, Quiet, Seed, note, out, read_given, reported, show_progress
-from lowtide.cli.outputs import check_outputs
-from lowtide.cli.plan import make_plan, plan_json, print_plan
-from lowtide.cli.release import release_file, write_card
-from lowtide.cli.scan import print_scan, scan_given, scan_json
-from lowtide.density.tide import TIDE
-from lowtide.disclose.obfuscator import Obfuscator
+from lowtide import verbs
+from lowtide.cli.arguments import DemoArguments
+from lowtide.cli.audit import print_audit
+from lowtide.cli.console import check_outputs, emit_json, note, out, print_tables, say, show_progress
+from lowtide.cli.plan import print_plan
 from lowtide.errors import LowtideError
-from lowtide.report.console import write_json
-from lowtide.report.html import Report, write_report
 from lowtide.table_files.writing import Writer
 
 # The 1996 American National Election Study: who would vote for Clinton (0) or Dole (1).
@@ -27,66 +20,45 @@ _LEFT_OUT = ("logpopul",)  # a copy of another column
 _STEPS = 400
 
 
-@reported
-def run(
-    folder: Annotated[Path, typer.Option("--out", help="where to write", metavar="DIR")] = Path("out/demo"),
-    budget: Annotated[str, typer.Option("--budget", help="what the release may tell")] = "0.02",
-    json: Json = None,
-    seed: Seed = 0,
-    quiet: Quiet = False,
-) -> None:
-    """The whole job on a real survey: scan, plan, release, audit, report. Needs the extra `demo`.
-
-    The 1996 American National Election Study (944 people, public domain): the secret is the vote, and the release
-    should still tell incomes.
-
-    Example: lowtide demo --out out/demo
-    """
-    check_outputs({}, {"--json": json}, folders={"--out": folder})
+def run(said: DemoArguments, _: dict[str, Any]) -> None:
+    """Scan, plan, release and audit the survey; ends with the path of the report."""
+    folder, progress = said.out, show_progress(said.quiet)
+    check_outputs({}, {"--json": said.json}, folders={"--out": folder})
     folder.mkdir(parents=True, exist_ok=True)
-    survey, shared = folder / "survey.csv", folder / "shared.csv"
+    survey, plan, shared = folder / "survey.csv", folder / "plan.json", folder / "shared.csv"
     table = load_survey()
     with Writer(survey, table.schema) as writer:
         writer.write(table)
-    given = read_given(survey, "vote", None, "utf-8")
     out.rule("scan")
-    found = scan_given(given, seed, _STEPS, quiet)
-    print_scan(found, given)
+    found = verbs.scan(survey, "vote", steps=_STEPS, seed=said.seed, progress=progress)
+    print_tables(found.tables())
     out.rule("plan")
-    tide = TIDE(max_steps=_STEPS, random_state=seed, progress=False)
-    hider = Obfuscator(tide, budget=budget, progress=show_progress(quiet), random_state=seed)
-    made = make_plan(given, hider, keep=(), utility="income")
-    print_plan(made)
-    made.save(folder / "plan.json")
-    note("keep plan.json inside: it holds ranges and categories of your data")
-    out.rule("release")
-    card = release_file(survey, made, shared)
-    cards = write_card(card, shared)
-    out.print(f"{card.rows} rows, {card.changed:.0%} of the values hidden")
-    out.rule("audit")
-    audited = audit_file(
-        shared,
-        given,
-        card,
-        utility="income",
-        gate=None,
-        epsilon=0.1,
-        types=None,
-        encoding="utf-8",
-        seed=seed,
-        progress=show_progress(quiet),
+    made = verbs.plan(
+        survey, "vote", budget=said.budget, utility="income", steps=_STEPS, seed=said.seed, progress=progress
     )
+    print_plan(made)
+    made.save(plan)
+    note(f"keep plan.json inside: {made.view.private}")
+    out.rule("release")
+    done = verbs.release(survey, made, shared, progress=progress)
+    say(f"{done.card.rows} rows, {done.card.changed:.0%} of the values hidden")
+    out.rule("audit")
+    audited = verbs.audit(shared, survey, "vote", utility="income", plan=made, seed=said.seed, progress=progress)
     print_audit(audited)
-    page = audit_report(shared.name, given, audited, card, made)
-    page = Report(**{**vars(page), "scan": found})
-    written = write_report(page, folder / "report.html", figures=folder / "figures")
-    if json is not None:
-        parts = {"scan": scan_json(found, given), "plan": plan_json(made), "card": card.to_json()}
-        write_json(json, {**parts, "audit": audited.to_json()})
+    written = audited.write_report(folder / "report.html", figures=folder / "figures", scan=found)
+    emit_json(
+        said.json,
+        lambda: {
+            "scan": found.to_json(),
+            "plan": made.to_json(),
+            "card": done.to_json(),
+            "audit": audited.to_json(),
+        },
+    )
     out.rule("files")
-    for path in (survey, folder / "plan.json", shared, *cards, *written):
-        out.print(str(path), soft_wrap=True)
-    out.print(f"report: {(folder / 'report.html').resolve()}", style="bold", soft_wrap=True)
+    for path in (survey, plan, *done.written.values(), *written):
+        say(str(path))
+    say(f"report: {(folder / 'report.html').resolve()}", bold=True)
 
 
 def load_survey() -> pa.Table:

@@ -1,38 +1,51 @@
-"""The program `lowtide`."""
+"""The program `lowtide`. Commands are imported when they run, so that `lowtide --help` answers at once."""
 
 from __future__ import annotations
 
+import importlib
 import io
 import runpy
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import lowtide
-from lowtide.cli import audit, demo, export, plan, release, scan, warn
-from lowtide.cli.common import DEBUG, Json, out, reported
-from lowtide.cli.outputs import check_outputs
-from lowtide.disclose.card import ReleaseCard
+from lowtide.cli import arguments
+from lowtide.cli.console import DEBUG, out, reported, results_alone
+from lowtide.cli.flags import Run, command
 from lowtide.errors import LowtideError
-from lowtide.report.console import write_json
 
 app = typer.Typer(
     name="lowtide",
     epilog="Exit codes: 0 done, 1 a gate failed, 2 bad input, 130 stopped by Ctrl-C.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("scan")(scan.run)
-app.command("plan")(plan.run)
-app.command("release")(release.run)
-app.command("audit")(audit.run)
-app.command("warn")(warn.run)
-app.command("export")(export.run)
-app.command("demo")(demo.run)
+
+
+def _later(module: str) -> Run:
+    """The `run` of a module of this package, imported when it is called."""
+
+    @reported
+    def run(said: Any, given: dict[str, Any]) -> None:
+        with results_alone(getattr(said, "json", None)):
+            importlib.import_module(f"lowtide.cli.{module}").run(said, given)
+
+    return run
+
+
+app.command("scan")(command(arguments.ScanArguments, _later("scan"), kinds="scan"))
+app.command("plan")(command(arguments.PlanArguments, _later("plan"), kinds="plan"))
+app.command("release")(command(arguments.ReleaseArguments, _later("release"), kinds="release"))
+app.command("audit")(command(arguments.AuditArguments, _later("audit"), kinds="audit"))
+app.command("warn")(command(arguments.WarnArguments, _later("warn")))
+app.command("export")(command(arguments.ExportArguments, _later("export")))
+app.command("show")(command(arguments.ShowArguments, _later("show")))
+app.command("verify")(command(arguments.VerifyArguments, _later("verify")))
+app.command("demo")(command(arguments.DemoArguments, _later("demo")))
 
 
 def _version(asked: bool) -> None:
@@ -55,21 +68,7 @@ def main(
     DEBUG.set(debug)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without Greek letters is no reason to stop
-
-
-@app.command("show")
-@reported
-def show(card: Annotated[Path, typer.Argument(help="a release card", metavar="CARD")], json: Json = None) -> None:
-    """Print a release card for people.
-
-    Example: lowtide show shared.card.json
-    """
-    check_outputs({"card": card}, {"--json": json})
-    found = ReleaseCard.load(card)
-    out.print(found.text(), soft_wrap=True)
-    if json is not None:
-        write_json(json, found.to_json())
+            stream.reconfigure(errors="replace")  # a terminal without Greek letters is not a reason to stop
 
 
 @app.command(
@@ -91,7 +90,7 @@ def reproduce(
     if not known:
         raise LowtideError("experiments are not part of the installed package; run this in a clone of the repository")
     if name not in known:
-        raise LowtideError(f"no experiment {name!r}; there are {', '.join(known)}")
+        raise LowtideError(f"there is no experiment {name!r}; there are {', '.join(known)}")
     before, path = sys.argv, sys.path
     try:
         sys.argv, sys.path = [f"lowtide reproduce {name}", *context.args], [str(folder), *path]

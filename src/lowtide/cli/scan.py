@@ -2,168 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
-from rich.markup import escape
-
+from lowtide import verbs
 from lowtide.bundles import check_bundle_place
-from lowtide.cli.common import (
-    Encoding,
-    Figures,
-    Given,
-    Json,
-    Quiet,
-    ReportFile,
-    Secret,
-    Seed,
-    Steps,
-    Table,
-    Types,
-    note,
-    note_columns,
-    out,
-    read_given,
-    reported,
-    show_progress,
-)
-from lowtide.cli.images import Grey, Opening, Patch, Resize, Samples, Strict, are_images, scan_folder
-from lowtide.cli.outputs import check_outputs
-from lowtide.cli.texts import Group, MinCount, MostTerms, Ngrams, Stop, Terms, Text, Without, are_texts, scan_corpus
-from lowtide.density.tide import TIDE
-from lowtide.interface import NATS_PER_BIT, Estimate
-from lowtide.report.console import print_table, write_json
-from lowtide.report.html import Report, write_report
-from lowtide.tables.scan import TableScan, scan
+from lowtide.cli.arguments import ScanArguments
+from lowtide.cli.console import check_outputs, emit_json, note, print_tables, say, show_progress, write_report
 
 
-@reported
-def run(
-    file: Table,
-    secret: Secret,
-    json: Json = None,
-    report: ReportFile = None,
-    figures: Figures = None,
-    save: Annotated[Path | None, typer.Option("--save", help="keep the fitted density here", metavar="DIR")] = None,
-    types: Types = None,
-    encoding: Encoding = "utf-8",
-    patch: Patch = 8,
-    resize: Resize = None,
-    grey: Grey = False,
-    strict: Strict = False,
-    samples: Samples = 0,
-    text: Text = None,
-    group: Group = None,
-    ngrams: Ngrams = 1,
-    min_count: MinCount = 2,
-    terms: MostTerms = None,
-    stop: Stop = None,
-    without: Without = None,
-    seed: Seed = 0,
-    steps: Steps = None,
-    quiet: Quiet = False,
-) -> None:
-    """What leaks: how much the data tells about the secret, and which columns, patches or words tell it.
-
-    Example: lowtide scan survey.csv --secret vote
-
-    Example: lowtide scan faces/ --secret smile --patch 8 --report faces.html
-
-    Example: lowtide scan tweets.csv --text text --secret party --group author --save party.lowtide
-    """
-    check_outputs({"data": file}, {"--json": json, "--report": report}, folders={"--figures": figures, "--save": save})
-    if save is not None:
-        check_bundle_place(save)
-    if are_texts(file, text, group):
-        scan_corpus(
-            file,
-            secret,
-            text=text,
-            group=group,
-            terms=Terms(ngrams, min_count, terms, stop, tuple(without or ())),
-            encoding=encoding,
-            samples=samples,
-            json=json,
-            report=report,
-            figures=figures,
-            save=save,
-            seed=seed,
-            steps=steps,
-            quiet=quiet,
-        )
-        return
-    if are_images(file):
-        scan_folder(
-            file,
-            secret,
-            patch=patch,
-            opening=Opening(resize, grey, strict),
-            samples=samples,
-            json=json,
-            report=report,
-            figures=figures,
-            save=save,
-            seed=seed,
-            steps=steps,
-            quiet=quiet,
-        )
-        return
-    given = read_given(file, secret, types, encoding)
-    note_columns(given)
-    found = scan_given(given, seed, steps, quiet)
-    print_scan(found, given)
-    if save is not None:
-        found.density.save(save)
-        out.print(f"density: {save}", soft_wrap=True)
-        note(f"keep {save} inside: it holds labels of the secret, and ranges and categories of your data")
-    if json is not None:
-        write_json(json, scan_json(found, given))
-    if report is not None:
-        page = Report(title=f"{file.name}: what it tells about {given.secret}", secret=given.secret, scan=found)
-        for path in write_report(page, report, figures=figures):
-            out.print(f"written: {path}", soft_wrap=True)
-
-
-def scan_given(given: Given, seed: int, steps: int | None, quiet: bool) -> TableScan:
-    """Scan a table that was read."""
-    tide = TIDE(max_steps=steps, random_state=seed, progress=show_progress(quiet))
-    return scan(given.x, given.s, estimator=tide)
-
-
-def print_scan(found: TableScan, given: Given) -> None:
-    """The ranked columns as a table."""
-    entropy = found.entropy / NATS_PER_BIT
-    told = found.information.bits
-    print_table(
-        f"What {len(given.judged)} columns tell about {escape(given.secret)}, in bits",
-        ["column", "kind", "order-free share", "added in order", "alone"],
-        [
-            (
-                leak.name,
-                given.description[leak.name].kind,
-                *map(_bits, (leak.order_free, leak.in_order, leak.alone)),
-            )
-            for leak in found.ranked()
-        ],
-        note=f"A whole row tells {told} of the {entropy:.3f} bits there are ({found.rows:,} rows; held out, 95 %).",
+def run(said: ScanArguments, given: dict[str, Any]) -> None:
+    """Scan, print, and write what was asked for."""
+    files, folders = {"--json": said.json, "--report": said.report}, {"--figures": said.figures, "--save": said.save}
+    check_outputs({"data": said.data}, files, folders=folders)
+    if said.save is not None:
+        check_bundle_place(said.save)
+    found = verbs.scan(
+        said.data, said.secret, steps=said.steps, seed=said.seed, progress=show_progress(said.quiet), **given
     )
-
-
-def _bits(estimate: Estimate) -> str:
-    return str(estimate.bits)
-
-
-def scan_json(found: TableScan, given: Given) -> dict[str, object]:
-    """The scan as plain values; no value of the data, no label."""
-    return {
-        "secret": given.secret,
-        "rows": found.rows,
-        "classes": found.classes,
-        "largest_class": found.largest_class,
-        "entropy_nats": found.entropy,
-        "information_nats": asdict(found.information),
-        "features": [asdict(leak) for leak in found.ranked()],
-        "columns": [asdict(column) for column in given.description.columns],
-    }
+    print_tables(found.tables())
+    if found.private:
+        note(found.private)
+    if said.save is not None:
+        found.density.save(said.save)
+        say(f"density: {said.save}")
+        note(f"keep {said.save} inside: it holds {found.holds}")
+    emit_json(said.json, found.to_json)
+    write_report(found, said.report, said.figures)

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from lowtide.interface import Modality, Nouns
+from lowtide.density.tide import TIDE
+from lowtide.disclose.plan_file import Plan
+from lowtide.images.dataset import (
+    ImageJob,
+    are_image_files,
+    check_layout,
+    lock_patches,
+    match_images,
+    open_dataset,
+    view_plan,
+)
+from lowtide.images.options import ImageOptions
+from lowtide.images.scan import ImageScan, scan_images
+from lowtide.interface import Dataset, Locks, Matched, Modality, Nouns, PlanView
+from lowtide.table_files.formats import find_column
 
 
 class ImageModality:
     """Images; see `Modality` for what each part means."""
 
     name = "images"
-    nouns: Nouns
-    options: type[Any]
-    policies: tuple[str, ...]
-    mechanisms: tuple[str, ...]
-    default_budget: float
+    nouns = Nouns("image", "images", "An image", "patch", "patches", "patches", False, "the pixels", "pixel", "patches")
+    options = ImageOptions
+    policies = ("fixed", "sequential", "paper")
+    mechanisms = ("redact", "gaussian")
+    default_budget = 0.05
 
     # ── density ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -28,6 +44,63 @@ class ImageModality:
     # ── report ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     # ── verbs ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def claims_source(self, source: Any, given: Mapping[str, Any]) -> bool:
+        """Folders and `.npz` files, `Images`, and arrays of bytes."""
+        return are_image_files(source) if isinstance(source, (str, Path)) else self.claims(source)
+
+    def open(self, source: Any, secret: Any, options: ImageOptions, *, progress: bool | None) -> Dataset:
+        """Images of one size, with their secret."""
+        return open_dataset(source, secret, options, progress=progress)
+
+    def features(self, options: ImageOptions) -> int:
+        """The side of a patch."""
+        return options.patch
+
+    def scan(self, data: Dataset, estimator: TIDE, options: ImageOptions) -> ImageScan:
+        """What each patch tells."""
+        return scan_images(data.samples, data.labels, estimator=estimator)
+
+    def locks(self, data: Dataset, options: ImageOptions, keep: Sequence[Any], hide: Sequence[Any]) -> Locks:
+        """Patches by number, or boxes."""
+        return lock_patches(keep, hide)
+
+    def utility(self, data: Dataset, name: str) -> Any:
+        """The values of a label column."""
+        folder = data.source.folder
+        return name if folder is None else folder.column(find_column(name, folder.columns))
+
+    def layout(self, data: Dataset, options: ImageOptions, locks: Locks, utility: str | None) -> dict[str, Any]:
+        """How images are brought to their size."""
+        return {"resize": options.size and list(options.size), "grey": options.grey}
+
+    def check_layout(self, plan: Plan) -> None:
+        """A size and a choice of colours."""
+        check_layout(plan)
+
+    def plan_weights(self, policy: str) -> str | None:
+        """Masks and orders of many patches are tensors."""
+        return "a plan for images"
+
+    def view_plan(self, plan: Plan) -> PlanView:
+        """A map of what is hidden, and the trade-off curve."""
+        return view_plan(plan)
+
+    def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Any:
+        """Images with what the plan hides painted over."""
+        return plan.hider.transform(x, noise=noise, ids=ids)
+
+    def release_job(
+        self, source: Path, plan: Plan, options: ImageOptions, *, ids: Any, progress: bool | None
+    ) -> ImageJob:
+        """A folder or an `.npz` file, released batch by batch."""
+        return ImageJob(source, plan, options, ids=ids, progress=progress)
+
+    def match(
+        self, release: Any, reference: Any, secret: Any, options: ImageOptions, *, utility: Any, progress: bool | None
+    ) -> Matched:
+        """Images matched by name."""
+        return match_images(release, reference, secret, options, utility=utility, progress=progress)
 
 
 IMAGES: Modality = ImageModality()  # type: ignore[assignment]

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from lowtide.interface import Modality, Nouns
+from lowtide.density.tide import TIDE
+from lowtide.disclose.plan_file import Plan
+from lowtide.interface import Dataset, Locks, Matched, Modality, Nouns, PlanView
+from lowtide.texts.dataset import (
+    TextJob,
+    are_text_files,
+    check_layout,
+    lock_terms,
+    match_texts,
+    open_texts,
+    term_options,
+    utility_values,
+    view_plan,
+)
+from lowtide.texts.options import TextOptions
+from lowtide.texts.scan import TextScan, scan_texts
+from lowtide.texts.terms import TermOptions
 
 
 class TextModality:
     """Texts; see `Modality` for what each part means."""
 
     name = "texts"
-    nouns: Nouns
-    options: type[Any]
-    policies: tuple[str, ...]
-    mechanisms: tuple[str, ...]
-    default_budget: float
+    nouns = Nouns("text", "texts", "A text", "word", "words", "words", False, "the words", "word", "different words")
+    options = TextOptions
+    policies = ("fixed", "paper")
+    mechanisms = ("drop", "mask", "replace")
+    default_budget = 0.05
 
     # ── density ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -28,6 +46,65 @@ class TextModality:
     # ── report ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     # ── verbs ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def claims_source(self, source: Any, given: Mapping[str, Any]) -> bool:
+        """Whatever has a named column of texts, folders of `.txt` files, and lists of texts."""
+        if given.get("text") is not None:
+            return True
+        return are_text_files(source) if isinstance(source, (str, Path)) else self.claims(source)
+
+    def open(self, source: Any, secret: Any, options: TextOptions, *, progress: bool | None) -> Dataset:
+        """Texts with their secret and their authors."""
+        return open_texts(source, secret, options)
+
+    def features(self, options: TextOptions) -> TermOptions:
+        """What counts as a term."""
+        return term_options(options)
+
+    def scan(self, data: Dataset, estimator: TIDE, options: TextOptions) -> TextScan:
+        """What each term tells."""
+        return scan_texts(data.samples, data.labels, groups=data.groups, estimator=estimator)
+
+    def locks(self, data: Dataset, options: TextOptions, keep: Sequence[Any], hide: Sequence[Any]) -> Locks:
+        """Terms, and columns beside the texts."""
+        return lock_terms(data, term_options(options), keep, hide)
+
+    def utility(self, data: Dataset, name: str) -> Any:
+        """The values of another column."""
+        return name if data.source.found is None else utility_values(data.source.found, name)
+
+    def layout(self, data: Dataset, options: TextOptions, locks: Locks, utility: str | None) -> dict[str, Any]:
+        """The column of texts, and those that are kept."""
+        found = data.source.found
+        return {"text": "text" if found is None else found.names[0], "kept": list(locks.columns)}
+
+    def check_layout(self, plan: Plan) -> None:
+        """Names of columns, none of them the secret."""
+        check_layout(plan)
+
+    def plan_weights(self, policy: str) -> str | None:
+        """Masks and orders of many terms are tensors."""
+        return "a plan for texts"
+
+    def view_plan(self, plan: Plan) -> PlanView:
+        """The trade-off curve, and the first of the hidden terms."""
+        return view_plan(plan)
+
+    def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Any:
+        """Texts without what the plan hides."""
+        return plan.hider.transform(x, noise=noise, ids=ids)
+
+    def release_job(
+        self, source: Path, plan: Plan, options: TextOptions, *, ids: Any, progress: bool | None
+    ) -> TextJob:
+        """Texts of a file or a folder, released batch by batch."""
+        return TextJob(source, plan, options)
+
+    def match(
+        self, release: Any, reference: Any, secret: Any, options: TextOptions, *, utility: Any, progress: bool | None
+    ) -> Matched:
+        """The same texts in the same order."""
+        return match_texts(release, reference, secret, options, utility)
 
 
 TEXTS: Modality = TextModality()  # type: ignore[assignment]

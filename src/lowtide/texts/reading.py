@@ -13,7 +13,8 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from lowtide.errors import LowtideError
-from lowtide.table_files.formats import AnyPath, find_column
+from lowtide.table_files.formats import find_column
+from lowtide.table_files.frames import as_arrow, is_frame
 from lowtide.table_files.reading import read
 from lowtide.table_files.schema import is_text, type_word
 from lowtide.texts.cleaning import cleaner
@@ -82,7 +83,7 @@ class TextSet:
 
 
 def read_texts(
-    path: AnyPath,
+    path: Any,
     *,
     text: str | None = None,
     secret: str | None = None,
@@ -92,15 +93,18 @@ def read_texts(
     """Read texts.
 
     Args:
-        path: a table (CSV, Parquet, Arrow or JSON lines), or a folder with a folder of `.txt` files for each class,
-            which is then the secret `label`; folders named train, valid and test above them become the column `split`.
+        path: a table (CSV, Parquet, Arrow or JSON lines, or a data frame), or a folder with a folder of `.txt` files
+            for each class, which is then the secret `label`; folders named train, valid and test above them become the
+            column `split`.
         text: the column of texts; by default `text` or another usual name, or the only column of text there is.
         secret: the column of the secret, if it is wanted.
         group: the column that says who wrote a text, if it is wanted.
         encoding: of CSV and of text files.
     """
-    place = Path(path)
-    if place.is_dir():
+    place = "the data frame" if is_frame(path) else Path(path)
+    if isinstance(place, str):
+        table = as_arrow(path)
+    elif place.is_dir():
         table = _read_folder(place, encoding)
         secret = LABEL if secret is None and LABEL in table.column_names else secret
     else:
@@ -121,7 +125,7 @@ def read_texts(
     return TextSet(texts, values, groups, _rows(others, len(texts)), (column, secret, group), counts)
 
 
-def _text_column(table: pa.Table, name: str | None, *, taken: Sequence[str | None], where: Path) -> str:
+def _text_column(table: pa.Table, name: str | None, *, taken: Sequence[str | None], where: object) -> str:
     """The column of texts, asked for or found."""
     if name is not None:
         column = find_column(name, table.column_names)

@@ -1,1 +1,1 @@
-"""Densities of a secret that is a vector of numbers, for the synthetic table of the paper. Nothing else imports this."""
+"""Densities of a secret that is a vector of numbers, for the paper's synthetic table. Nothing else imports this."""

@@ -1,0 +1,190 @@
+"""The arguments of every command, as frozen dataclasses; their docstrings are the help. Light: imports no verb."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from lowtide.cli.flags import argument, flag
+
+_DATA = "CSV, Parquet, Arrow/Feather or JSON lines, by its suffix; or a folder of images or texts"
+_JSON = "also write the results here; - prints them"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScanArguments:
+    """What leaks: how much the data tells about the secret, and which columns, patches or words tell it.
+
+    Example: lowtide scan survey.csv --secret vote
+
+    Example: lowtide scan faces/ --secret smile --patch 8 --report faces.html
+
+    Example: lowtide scan tweets.csv --text text --secret party --group author --save party.lowtide
+    """
+
+    data: Path = argument(_DATA, "DATA")
+    secret: str = flag(..., "column to protect: never released", metavar="COLUMN")
+    json: Path | None = flag(None, _JSON, metavar="FILE")
+    report: Path | None = flag(None, "write an HTML report here", metavar="FILE")
+    figures: Path | None = flag(None, "write the report's figures here", metavar="DIR")
+    save: Path | None = flag(None, "keep the fitted density here", metavar="DIR")
+    seed: int = flag(0, "of every random draw")
+    steps: int | None = flag(None, "training steps of the networks", shown="auto", least=40)
+    quiet: bool = flag(False, "no progress bars")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanArguments:
+    """What to hide for a budget, at the least damage; and the whole trade-off curve.
+
+    Example: lowtide plan survey.csv --secret vote --budget 0.02 --keep age --utility income
+
+    Example: lowtide plan faces/ --secret smile --patch 4 --attacker-accuracy 0.65 --hide 20,30,24,12
+
+    Example: lowtide plan tweets.csv --text text --secret party --group author --kept 0.8 --out tweets.lowtide
+    """
+
+    data: Path = argument(_DATA, "DATA")
+    secret: str = flag(..., "column to protect: never released", metavar="COLUMN")
+    budget: str | None = flag(
+        None, "what the release may tell: 0.02 (nats), 0.03bits, 65%", shown="0.01 nat; images and texts 0.05 nat"
+    )
+    attacker_accuracy: float | None = flag(None, "budget as the share an attacker may guess right")
+    kept: float | None = flag(None, "share of columns, pixels or words to keep, in place of a budget")
+    keep: list[str] | None = flag(
+        None, "release as it is: a column; a patch's number or a box x,y,w,h; a term (repeat)", metavar="FEATURE"
+    )
+    hide: list[str] | None = flag(None, "hide anyway, named as for --keep (repeat)", metavar="FEATURE")
+    utility: str | None = flag(None, "column that the release should still predict", metavar="COLUMN")
+    policy: Literal["fixed", "sequential", "paper"] = flag("fixed", "who decides what is hidden")
+    mechanism: str | None = flag(
+        None,
+        "what hiding does: redact, gaussian, mixed (tables); redact, gaussian (images); drop, mask, replace (texts)",
+        shown="redact; texts drop",
+    )
+    epsilon: float | None = flag(None, "threshold of a feature, or ε of the noise")
+    delta: float | None = flag(None, "with ε, calibrates the noise (tables)")
+    lam: float | None = flag(None, "scale of the noise, in units of a feature's range")
+    out: Path | None = flag(None, "where to keep the plan; a folder for networks, images and texts", shown="plan.json")
+    json: Path | None = flag(None, _JSON, metavar="FILE")
+    report: Path | None = flag(None, "write an HTML report here", metavar="FILE")
+    figures: Path | None = flag(None, "write the report's figures here", metavar="DIR")
+    seed: int = flag(0, "of every random draw but the noise of a release")
+    steps: int | None = flag(None, "training steps of the networks", shown="auto", least=40)
+    quiet: bool = flag(False, "no progress bars")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseArguments:
+    """Write the hidden data and its card. The secret is left out, always.
+
+    Example: lowtide release survey.csv --plan plan.json --out shared.parquet
+
+    Example: lowtide release faces/ --plan faces.lowtide --out shared/ --rename --mapping names.csv
+
+    Example: lowtide release tweets.csv --plan tweets.lowtide --out shared.csv
+    """
+
+    data: Path = argument(_DATA, "DATA")
+    plan: Path = flag(..., "made by `lowtide plan`", metavar="PLAN")
+    out: Path = flag(..., "the release: a file, whose suffix is its format, or a folder of images")
+    key_file: Path | None = flag(None, "where the key of the noise is kept: never share it", metavar="FILE")
+    json: Path | None = flag(None, _JSON, metavar="FILE")
+    quiet: bool = flag(False, "no progress bars")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditArguments:
+    """Attack a release with freshly retrained attackers, and say plainly what is left.
+
+    Exit code 1 when the gate --fail-above is not passed.
+
+    Example: lowtide audit shared.parquet --reference survey.csv --secret vote --fail-above 0.05
+
+    Example: lowtide audit shared/ --reference faces/ --secret smile --utility male
+
+    Example: lowtide audit shared.csv --reference tweets.csv --text text --secret party --group author
+    """
+
+    release: Path = argument("the released file or folder", "RELEASE")
+    reference: Path = flag(..., "the data before, the same samples (tables and texts: in the same order)")
+    secret: str = flag(..., "column to protect", metavar="COLUMN")
+    fail_above: str | None = flag(None, "exit 1 if the strongest attack tells more: 0.05, 0.03bits, 55%")
+    utility: str | None = flag(None, "column that should still be predicted", metavar="COLUMN")
+    plan: Path | None = flag(None, "the plan, for the report", metavar="PLAN")
+    card: Path | None = flag(None, "its card; by default the one beside the release", metavar="FILE")
+    epsilon: float = flag(0.1, "of the divergence that attacks prove")
+    attacker: list[str] | None = flag(None, "who attacks (repeat)", metavar="NAME", shown="all")
+    json: Path | None = flag(None, _JSON, metavar="FILE")
+    report: Path | None = flag(None, "write an HTML report here", metavar="FILE")
+    figures: Path | None = flag(None, "write the report's figures here", metavar="DIR")
+    seed: int = flag(0, "of every random draw")
+    quiet: bool = flag(False, "no progress bars")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarnArguments:
+    """Which words of a text give its writer away, what a reader would believe, and what to write instead.
+
+    The text is read here and goes nowhere.
+
+    Example: lowtide scan tweets.csv --text text --secret party --save party.lowtide
+
+    Example: lowtide warn --model party.lowtide "We must act on climate now"
+    """
+
+    text: str = argument("in quotes; - reads it from the standard input", "TEXT")
+    model: Path = flag(..., "made by `lowtide scan --save`", metavar="DIR")
+    budget: str = flag("0.5", "what the text may tell about any class: 0.5 (nats) or 0.7bits")
+    json: Path | None = flag(None, _JSON, metavar="FILE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportArguments:
+    """Export a model of texts to ONNX, so that a page or a phone can warn without sending text anywhere.
+
+    Example: lowtide export party.lowtide --out party-onnx
+    """
+
+    model: Path = argument("made by `lowtide scan --save`", "MODEL")
+    out: Path = flag(..., "a folder for the weights and the vocabulary", metavar="DIR")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowArguments:
+    """Print a release card for people.
+
+    Example: lowtide show shared.card.json
+    """
+
+    card: Path = argument("a release card", "CARD")
+    json: Path | None = flag(None, _JSON, metavar="FILE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyArguments:
+    """Check that a release is the very one that a card was written for. Exit code 1 when it is not.
+
+    Example: lowtide verify shared.card.json shared.parquet
+    """
+
+    card: Path = argument("a release card", "CARD")
+    data: Path = argument("the released file or folder", "RELEASE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoArguments:
+    """The whole job on a real survey: scan, plan, release, audit, report. Needs the extra `demo`.
+
+    The 1996 American National Election Study (944 people, public domain): the secret is the vote, and the release
+    should still predict incomes.
+
+    Example: lowtide demo --out out/demo
+    """
+
+    out: Path = flag(Path("out/demo"), "where to write", metavar="DIR")
+    budget: str = flag("0.02", "what the release may tell")
+    json: Path | None = flag(None, _JSON, metavar="FILE")
+    seed: int = flag(0, "of every random draw")
+    quiet: bool = flag(False, "no progress bars")

@@ -1,0 +1,158 @@
+"""What the commands share: printing, notes, errors and exit codes."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, ParamSpec, TextIO, TypeVar
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from lowtide.errors import LowtideError
+from lowtide.interface import TitledTable
+from lowtide.report.console import print_table, write_json
+
+OK, GATE_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+P = ParamSpec("P")
+R = TypeVar("R")
+STDOUT: ContextVar[TextIO | None] = ContextVar("stdout", default=None)  # where `--json -` goes
+DEBUG: ContextVar[bool] = ContextVar("debug", default=False)  # set by `lowtide --debug`
+# Names of files and columns are printed as they are: "weight [kg]" is not markup, "a:b:c" not an emoji.
+out = Console(markup=False, emoji=False, highlight=False)
+err = Console(markup=False, emoji=False, highlight=False, stderr=True)
+
+
+def reported(verb: Callable[P, R]) -> Callable[P, R]:
+    """Turn errors into one line and an exit code, and warnings into notes; `lowtide --debug` shows tracebacks."""
+
+    @functools.wraps(verb)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("always", category=UserWarning)
+                warnings.showwarning = _note_warning
+                return verb(*args, **kwargs)
+        except LowtideError as error:
+            _complain(str(error))
+            raise typer.Exit(BAD_INPUT) from error
+        except OSError as error:
+            _complain(f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}; check path and rights")
+            raise typer.Exit(BAD_INPUT) from error
+        except KeyboardInterrupt as error:
+            err.print("stopped; nothing half-done was written. Run the same command again.", soft_wrap=True)
+            raise typer.Exit(INTERRUPTED) from error
+
+    return run
+
+
+def note(text: str) -> None:
+    """Say in one line, beside the results, what a person should know."""
+    err.print(f"note: {' '.join(text.split())}", style="yellow", soft_wrap=True)
+
+
+def say(line: str, *, bold: bool = False) -> None:
+    """Print a line of a result, without breaking it."""
+    out.print(line, style="bold" if bold else None, soft_wrap=True)
+
+
+def show_progress(quiet: bool) -> bool | None:
+    """Bars on a terminal, unless told otherwise."""
+    return False if quiet or not sys.stderr.isatty() else None
+
+
+def _complain(text: str) -> None:
+    if DEBUG.get():
+        err.print(traceback.format_exc(), soft_wrap=True)
+    err.print(Text.assemble(("error:", "bold red"), f" {' '.join(text.split())}"), soft_wrap=True)
+
+
+def _note_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """In place of Python's own `showwarning`, which quotes files and lines of the program."""
+    note(str(message))
+
+
+def check_outputs(
+    reads: Mapping[str, Path | None],
+    files: Mapping[str, Path | None],
+    *,
+    folders: Mapping[str, Path | None] | None = None,
+) -> None:
+    """Refuse outputs that would overwrite what is read, or each other, or that cannot be written.
+
+    Args:
+        reads: what the command reads, by the name of the argument.
+        files: files to write, by option; `None` is not asked for, and `-` is the standard output.
+        folders: folders to write into; they are made when they do not exist.
+    """
+    folders = folders or {}
+    taken = {path.resolve(): name for name, path in reads.items() if path is not None}
+    for option, path in {**files, **folders}.items():
+        if path is None or str(path) == "-":
+            continue
+        other = taken.setdefault(path.resolve(), option)
+        if other in reads:
+            raise LowtideError(f"{option} would overwrite {path}, which is the {other}; give it another name")
+        if other != option:
+            raise LowtideError(f"{option} and {other} both name {path}; give them different names")
+        _check_place(option, path, folder=option in folders)
+
+
+def _check_place(option: str, path: Path, *, folder: bool) -> None:
+    place = path if folder else path.parent
+    while folder and not place.exists() and place != place.parent:
+        place = place.parent
+    if not folder and path.is_dir():
+        raise LowtideError(f"{option} {path} is a folder; give the name of a file")
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        raise LowtideError(
+            f"cannot write {option} {path}: {place} is not a folder that can be written; choose a folder that exists "
+            "and is writable"
+        )
+
+
+def print_tables(tables: Iterable[TitledTable]) -> None:
+    """Tables for a person, one after the other."""
+    for table in tables:
+        print_table(table.title, list(table.header), table.rows, note=table.note or None)
+
+
+def emit_json(path: Path | None, make: Callable[[], Any]) -> None:
+    """Write results as JSON where asked for: into a file, or to the standard output for `-`."""
+    if path is None:
+        return
+    if str(path) != "-":
+        write_json(path, make())
+        return
+    print(json.dumps(make(), indent=2, allow_nan=False), file=STDOUT.get() or sys.stdout)
+
+
+def write_report(result: Any, path: Path | None, figures: Path | None) -> None:
+    """Write the report of a result where asked for, and name what was written."""
+    if path is None:
+        return
+    for written in result.write_report(path, figures=figures):
+        say(f"written: {written}")
+
+
+@contextmanager
+def results_alone(path: Path | None) -> Iterator[None]:
+    """Where JSON goes to the standard output, everything for people goes to the standard error instead."""
+    if path is None or str(path) != "-":
+        yield
+        return
+    token = STDOUT.set(sys.stdout)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        STDOUT.reset(token)

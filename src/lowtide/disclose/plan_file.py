@@ -1,0 +1,146 @@
+"""The plan file: what to change in data of one layout; made once, then used for any number of releases.
+
+It has one form for every kind of data: which kind, the name of the secret, the layout that files must have, and the
+frozen policy and mechanism with their card. A plan without network weights is a single JSON file, or a folder like any
+other; one with weights is a folder.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lowtide import modalities
+from lowtide.bundles import check_bundle_place, read_bundle, read_config, write_bundle
+from lowtide.disclose.card import ReleaseCard
+from lowtide.errors import LowtideError
+from lowtide.files import write_whole
+from lowtide.interface import Modality, PlanView
+
+FORMAT = "lowtide-plan"
+VERSION = 3
+_EARLIER = {"lowtide-picture-plan": "images", "lowtide-text-plan": "texts", "lowtide-hider": "tables"}
+_REMEDY = "make it again with `lowtide plan`"
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What to change in data of one layout.
+
+    Attributes:
+        kind: the name of its modality.
+        secret: the name of the secret, which never leaves the house.
+        layout: what the kind needs to open further files of this layout, as plain values.
+        hider: the frozen policy and mechanism, with the card of their rehearsal.
+    """
+
+    kind: str
+    secret: str
+    layout: Mapping[str, Any]
+    hider: Any = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.secret, str) or not self.secret:
+            raise LowtideError("a plan must name the secret")
+        self.modality.check_layout(self)
+
+    @property
+    def modality(self) -> Modality:
+        """The kind of data it is for."""
+        return modalities.get(self.kind)
+
+    @property
+    def card(self) -> ReleaseCard:
+        """The card of the rehearsed release."""
+        card: ReleaseCard = self.hider.card
+        return card
+
+    @property
+    def view(self) -> PlanView:
+        """The plan as tables and lines for a person, and as plain values."""
+        return self.modality.view_plan(self)
+
+    def parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The plan as plain JSON and tensors."""
+        config, tensors = self.hider.parts()
+        return {"kind": self.kind, "secret": self.secret, "layout": dict(self.layout), **config}, tensors
+
+    def save(self, path: str | Path) -> Path:
+        """Write the plan: a single `.json` file where it needs no weights, else a folder. Keep it inside."""
+        target = Path(path)
+        config, tensors = self.parts()
+        if target.suffix != ".json":
+            write_bundle(target, config, tensors, form=FORMAT, version=VERSION, beside=self.card.files())
+        elif tensors:
+            raise LowtideError(
+                f"this plan needs weights, which a JSON file cannot hold; name a folder instead, such as "
+                f"{target.with_suffix('.lowtide').name}"
+            )
+        else:
+            head = {"format": FORMAT, "version": VERSION}
+            write_whole(target, json.dumps({**head, **config}, indent=2, allow_nan=False) + "\n")
+        return target
+
+    @classmethod
+    def load(cls, path: str | Path) -> Plan:
+        """Read a plan back, from a file or a folder."""
+        source = Path(path)
+        _check_format(source, read_config(source))
+        if source.is_dir():
+            config, tensors = read_bundle(source, form=FORMAT, newest=VERSION)
+        else:
+            config, tensors = read_config(source), {}
+        try:
+            modality = modalities.get(config["kind"])
+            hider = modality.read_hider(config, tensors, source)
+            return cls(modality.name, config["secret"], config["layout"], hider)
+        except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError) as error:
+            if isinstance(error, LowtideError) and str(source) in str(error):
+                raise
+            detail = f": {error}" if isinstance(error, LowtideError) else ""
+            raise LowtideError(f"{path} lacks or garbles a part of a plan{detail}; {_REMEDY}") from error
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as plain values, without what was learnt about the data: no range, no category, no weight."""
+        head = {"kind": self.kind, "secret": self.secret, "policy": {"name": self.hider.policy.name}}
+        return {**head, **self.view.plain, "card": self.card.to_json()}
+
+    def text(self) -> str:
+        """The three numbers of the rehearsal, in words."""
+        return self.card.text().split("## What was done")[0].strip()
+
+    def __str__(self) -> str:
+        return "\n".join([*self.view.lines, self.text()])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def check_plan_place(path: Path, *, weights: str | None) -> None:
+    """Refuse a place where a plan could not be written, before the long work.
+
+    Args:
+        path: where the plan is to go.
+        weights: why the plan will hold network weights; `None` where it will not.
+    """
+    if path.suffix != ".json":
+        check_bundle_place(path)
+    elif weights is not None:
+        raise LowtideError(
+            f"{weights} needs more than a JSON file holds; name a folder instead, such as "
+            f"{path.with_suffix('.lowtide')}"
+        )
+
+
+def _check_format(path: Path, config: Mapping[str, Any]) -> None:
+    form, version = config.get("format"), config.get("version")
+    if form in _EARLIER or (form == FORMAT and isinstance(version, int) and version < VERSION):
+        raise LowtideError(f"{path} is a plan of an earlier version of Lowtide; {_REMEDY}")
+    if form != FORMAT:
+        raise LowtideError(f"{path} is not a plan: its format is not {FORMAT!r}; make one with `lowtide plan`")
+    if version != VERSION:
+        raise LowtideError(f"{path} has plan version {version!r}, this Lowtide reads {VERSION}; upgrade Lowtide")

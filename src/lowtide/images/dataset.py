@@ -1,0 +1,265 @@
+"""Images as the verbs open, release and match them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from lowtide.disclose.noise import KeyedNoise, row_ids
+from lowtide.disclose.plan_file import Plan
+from lowtide.errors import LowtideError
+from lowtide.images.arrays import cached
+from lowtide.images.encoder import Chosen, Images, as_images
+from lowtide.images.folder import ImageFolder
+from lowtide.images.names import names_tell, pair
+from lowtide.images.opening import open_images
+from lowtide.images.options import ImageOptions
+from lowtide.images.policies import FixedPatches
+from lowtide.images.released import BATCH
+from lowtide.images.writing import ImageWriter
+from lowtide.interface import Changed, Dataset, Locks, Matched, PlanView, TitledTable
+from lowtide.labels import check_secret_values, read_classes
+from lowtide.notes import note
+from lowtide.table_files.formats import FORMATS, find_column
+from lowtide.types import Ints, Pixels
+
+_POINTS = 12  # of the trade-off curve that are printed
+_WIDEST = 64  # patches in a row of a map of letters
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSource:
+    """What the verbs know of images beside their pixels: the folder they came from, `None` for an array."""
+
+    folder: ImageFolder | None = None
+
+
+def are_image_files(source: Any) -> bool:
+    """Whether a path is for images: a folder or an `.npz` file, which is never a table."""
+    if not isinstance(source, (str, Path)):
+        return False
+    path = Path(source)
+    return path.suffix.lower() == ".npz" or (path.is_dir() and path.suffix.lower() not in FORMATS)
+
+
+def open_dataset(source: Any, secret: Any, options: ImageOptions, *, progress: bool | None) -> Dataset:
+    """Open images from a folder, an `.npz` file or an array, and find the secret."""
+    if not isinstance(source, (str, Path)):
+        return _open_array(source, secret)
+    folder = open_images(
+        Path(source), resize=options.size, grey=options.grey, strict=options.strict, thorough=True, progress=progress
+    )
+    for text in folder.describe():
+        note(text)
+    secret = find_column(secret, folder.columns) if folder.columns else secret
+    known = folder.known(secret)
+    if known.any() and not known.all():
+        note(f"{int((~known).sum())} images without a value of the secret are left out")
+    folder = folder.take(known)
+    labels = folder.column(secret)
+    check_secret_values(secret, len(labels), len(np.unique(labels)), "image")
+    _note_names(folder.names, labels)
+    pixels = cached(folder, progress=progress)
+    return Dataset("images", Path(source).name, pixels, secret, labels, known, source=ImageSource(folder))
+
+
+def _open_array(x: Any, secret: Any) -> Dataset:
+    if isinstance(secret, str):
+        raise LowtideError(f"an array of images has no column {secret!r}; give the values of the secret, one per image")
+    images, labels = as_images(x), np.asarray(secret)
+    if labels.shape != (len(images),):
+        raise LowtideError(f"there are {len(images)} images and the secret has shape {labels.shape}; they must match")
+    return Dataset("images", "images", images, "secret", labels, np.ones(len(labels), bool), source=ImageSource())
+
+
+def _note_names(names: Sequence[str], labels: Any) -> None:
+    """Say so where the names of the images go with the secret."""
+    check = names_tell(names, read_classes(labels)[1])
+    if check.tells:
+        note(str(check))
+
+
+def view_plan(plan: Plan) -> PlanView:
+    """The plan as a map of letters, and its trade-off curve."""
+    policy, grid = plan.hider.policy, plan.hider.mechanism.grid
+    private = "it names the secret"
+    if not isinstance(policy, FixedPatches):
+        return PlanView((), (), {"curve": []}, private)
+    every = max(1, len(policy.curve) // _POINTS)
+    table = TitledTable(
+        "The trade-off curve: pixels kept, and what logistic regression on edges still reads",
+        ("pixels kept", "bits", "accuracy"),
+        [(f"{p.kept:.0%}", str(p.reading.leakage.bits), str(p.reading.accuracy)) for p in policy.curve[::every]],
+    )
+    cells = policy.hidden.reshape(grid.down, grid.across)
+    lines = ["".join("##" if cell else "··" for cell in row) for row in cells] if grid.across <= _WIDEST else []
+    lines.append(
+        f"hidden (##): {int(policy.hidden.sum())} of {len(grid)} patches; {policy.kept:.1%} of the pixels stay"
+    )
+    curve = [
+        {"kept": p.kept, "nats": p.reading.leakage.value, "accuracy": p.reading.accuracy.value} for p in policy.curve
+    ]
+    return PlanView((table,), tuple(lines), {"curve": curve}, private)
+
+
+def check_layout(plan: Plan) -> None:
+    """Refuse a layout that does not say how images are brought to their size."""
+    resize, grey = plan.layout["resize"], plan.layout["grey"]
+    sizes = resize is None or (len(resize) == 2 and all(isinstance(side, int) and side > 0 for side in resize))
+    if not sizes or not isinstance(grey, bool):
+        raise LowtideError("the layout of a plan of images must say their size, and whether they are grey")
+
+
+class ImageJob:
+    """A folder or an `.npz` file of images, released batch by batch: the same paths and sizes."""
+
+    def __init__(
+        self, source: Path, plan: Plan, options: ImageOptions, *, ids: Any = None, progress: bool | None
+    ) -> None:
+        resize = plan.layout["resize"]
+        if options.mapping is not None and not options.rename and not Path(source).is_dir():
+            raise LowtideError("the option 'mapping' lists new names of images; give it together with 'rename'")
+        self._folder = open_images(
+            source,
+            resize=None if resize is None else (resize[0], resize[1]),
+            grey=plan.layout["grey"],
+            strict=options.strict,
+            thorough=True,  # a damaged file is found before anything is written
+            progress=progress,
+        )
+        self._plan, self._options = plan, options
+        for text in self._folder.describe():
+            note(text)
+        if not options.rename:
+            self._note_names()
+        self._images = plan.hider.read(self._folder)
+        self._ids = row_ids(self._folder.names if ids is None else ids, len(self._folder))
+        self.total: int | None = len(self._folder)
+
+    def _note_names(self) -> None:
+        secret, folder = self._plan.secret, self._folder
+        known = folder.known(secret) if secret in folder.columns else np.zeros(0, dtype=bool)
+        labels = folder.take(known).column(secret) if known.any() else known
+        if known.any() and len(np.unique(labels)) > 1:
+            _note_names(folder.take(known).names, np.unique(labels, return_inverse=True)[1])
+
+    def outputs(self, out: Path) -> Mapping[str, Path]:
+        """The private list of names, where images are renamed."""
+        return {} if self._options.mapping is None else {"mapping": Path(self._options.mapping)}
+
+    def sink(self, out: Path) -> ImageOutput:
+        """A folder or file like the source."""
+        options, secret = self._options, self._plan.secret
+        return ImageOutput(
+            ImageWriter(
+                out,
+                self._folder,
+                drop=secret if secret in self._folder.columns else (),
+                quality=options.quality,
+                png=options.png,
+                rename=options.rename or None,
+                mapping=options.mapping,
+            )
+        )
+
+    def batches(self) -> Iterator[tuple[Ints, Pixels]]:
+        """All images batch by batch; while one batch is worked on, the next is read."""
+        return read_ahead(self._images)
+
+    def change(self, batch: tuple[Ints, Pixels], noise: KeyedNoise | None) -> Changed:
+        """Hide in some images what the plan says."""
+        index, pixels = batch
+        policy, mechanism = self._plan.hider.policy, self._plan.hider.mechanism
+        fixed = isinstance(policy, FixedPatches)
+        # A fixed policy hides the same in every image: one mask for all is quicker.
+        flags = policy.hidden if fixed else policy.flags(pixels)
+        shown = mechanism.hide(pixels, flags, noise=noise, ids=None if noise is None else self._ids[index])
+        hidden = len(index) * flags.astype(float) if fixed else flags.sum(axis=0).astype(float)
+        sizes = mechanism.grid.sizes
+        return Changed((index, shown), len(index), hidden, float(len(index) * sizes.sum()), float(hidden @ sizes))
+
+    def finish(self) -> None:
+        """Nothing is left to refuse."""
+
+
+class ImageOutput:
+    """A writer of images that takes the batches of a job."""
+
+    def __init__(self, writer: ImageWriter) -> None:
+        self._writer = writer
+
+    def __enter__(self) -> ImageOutput:
+        self._writer.__enter__()
+        return self
+
+    def write(self, changed: Changed) -> None:
+        """Write a batch."""
+        self._writer.write(*changed.samples)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.__exit__(kind, error, trace)
+
+
+def read_ahead(images: Images) -> Iterator[tuple[Ints, Pixels]]:
+    """All images batch by batch; while one batch is worked on, the next is read."""
+    parts = [np.arange(start, min(start + BATCH, len(images))) for start in range(0, len(images), BATCH)]
+    with ThreadPoolExecutor(1) as reader:
+        coming = reader.submit(images.read, parts[0])
+        for part, after in zip(parts, [*parts[1:], None], strict=True):
+            pixels = coming.result()
+            if after is not None:
+                coming = reader.submit(images.read, after)
+            yield part, pixels
+
+
+def match_images(
+    release: Any, reference: Any, secret: Any, options: ImageOptions, *, utility: Any, progress: bool | None
+) -> Matched:
+    """Released images and those they were made from, matched by name, in the order of the reference."""
+    if not isinstance(release, (str, Path)):
+        data = _open_array(release if reference is None else reference, secret)
+        return Matched(data, as_images(release), None if reference is None else data.samples, utility)
+    data = open_dataset(reference, secret, options, progress=progress)
+    found = open_images(Path(release), resize=options.size, grey=options.grey, progress=progress)
+    if data.secret in found.columns:
+        raise LowtideError(
+            f"the release still holds the secret {data.secret!r}: nothing is hidden; release it with `lowtide release`"
+        )
+    folder = data.source.folder
+    rows, places = pair(found, folder, mapping=options.mapping)
+    if len(rows) < len(found):
+        note(f"{len(found) - len(rows)} released images have no counterpart with a secret, and are left out")
+    found = found.take(rows)
+    if found.shape != folder.shape:
+        raise LowtideError(f"released images are {_size(found)}, those of the reference {_size(folder)}; give --resize")
+    _note_names(found.names, data.labels[places])
+    order = np.argsort(places, kind="stable")
+    kept = places[order]
+    clean = Chosen(data.samples, kept)
+    matched = Dataset(
+        "images", data.name, clean, data.secret, data.labels[kept], data.known, source=ImageSource(folder.take(kept))
+    )
+    values = None if utility is None else folder.take(kept).column(utility)
+    return Matched(matched, cached(found.take(order), progress=progress), clean, values)
+
+
+def _size(images: Images) -> str:
+    height, width, channels = images.shape
+    return f"{width}×{height} in {'colour' if channels == 3 else 'grey'}"
+
+
+def lock_patches(keep: Sequence[str], hide: Sequence[str]) -> Locks:
+    """Patches to keep and to hide: numbers, or boxes `x,y,w,h` in pixels."""
+    return Locks([_patch(entry) for entry in keep], [_patch(entry) for entry in hide])
+
+
+def _patch(entry: Any) -> Any:
+    return int(entry) if isinstance(entry, str) and entry.strip().isdecimal() else entry

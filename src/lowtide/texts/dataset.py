@@ -1,0 +1,321 @@
+"""Texts as the verbs open, release and match them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowtide.disclose.noise import KeyedNoise
+from lowtide.disclose.plan_file import Plan
+from lowtide.errors import LowtideError, one_of
+from lowtide.interface import Changed, Dataset, Locks, Matched, PlanView, TitledTable
+from lowtide.labels import check_secret_values
+from lowtide.notes import note
+from lowtide.table_files.formats import find_column, format_of
+from lowtide.table_files.reading import batches, schema_of
+from lowtide.table_files.schema import is_moment
+from lowtide.table_files.writing import Writer
+from lowtide.texts.cleaning import cleaner
+from lowtide.texts.copies import duplicates, split_groups
+from lowtide.texts.encoder import as_texts
+from lowtide.texts.options import TextOptions
+from lowtide.texts.policies import FixedTerms
+from lowtide.texts.reading import TextSet, read_texts
+from lowtide.texts.terms import TermOptions
+
+_KINDS = ("hashtags", "handles", "urls", "emoji", "numbers", "accents")
+_LOOKED_AT = 200  # entries of a folder, to tell texts from images
+_POINTS = 12  # of the trade-off curve that are printed
+_TERMS = 40  # hidden terms that are printed
+
+
+@dataclass(frozen=True, eq=False)
+class TextSource:
+    """What the verbs know of texts beside their words: the set they came from, `None` for a list."""
+
+    found: TextSet | None = None
+
+
+def term_options(options: TextOptions) -> TermOptions:
+    """What counts as a term."""
+    for kind in options.without:
+        one_of("without", kind, _KINDS)
+    return TermOptions(
+        ngrams=options.ngrams,
+        min_count=options.min_count,
+        most=options.terms,
+        stop=_stop_words(options.stop),
+        **dict.fromkeys(options.without, False),  # type: ignore[arg-type]
+    )
+
+
+def _stop_words(stop: str | None) -> Any:
+    if stop in (None, "english"):
+        return stop
+    try:
+        return tuple(Path(str(stop)).read_text(encoding="utf-8").split())
+    except (OSError, UnicodeError):
+        raise LowtideError(
+            f"stop must be `english` or a file of words in UTF-8, got {stop!r}; check the path"
+        ) from None
+
+
+def are_text_files(source: Any) -> bool:
+    """Whether a path is a folder of `.txt` files."""
+    if not isinstance(source, (str, Path)) or not Path(source).is_dir():
+        return False
+    return any(entry.suffix.lower() == ".txt" for entry in islice(Path(source).rglob("*"), _LOOKED_AT))
+
+
+def open_texts(source: Any, secret: Any, options: TextOptions) -> Dataset:
+    """Read texts from a file, a folder, a frame or a list, and find the secret."""
+    if not isinstance(source, (str, Path)) and options.text is None:
+        return _open_list(source, secret, options.group)
+    found = read_texts(source, text=options.text, secret=secret, group=options.group, encoding=options.encoding)
+    name = found.names[1]
+    if found.secret is None or name is None:
+        raise LowtideError(f"{source} does not say what the secret of a text is; name its column")
+    known = np.asarray(pc.invert(pc.is_null(found.secret, nan_is_null=True)).to_numpy(zero_copy_only=False), bool)
+    if known.any() and not known.all():
+        note(f"{int((~known).sum())} texts without a value of the secret are left out")
+    found = found.take(known)
+    labels = _secret_values(found)
+    check_secret_values(name, len(labels), len(np.unique(labels.astype(str))), "text")
+    _note_texts(found)
+    title = Path(source).name if isinstance(source, (str, Path)) else "texts"
+    groups = found.split_groups()
+    return Dataset("texts", title, list(found.texts), name, labels, known, groups, source=TextSource(found))
+
+
+def _open_list(texts: Any, secret: Any, authors: Any) -> Dataset:
+    if isinstance(secret, str):
+        raise LowtideError(f"a list of texts has no column {secret!r}; give the values of the secret, one per text")
+    listed, labels = as_texts(texts), np.asarray(secret)
+    if labels.shape != (len(listed),):
+        raise LowtideError(
+            f"there are {len(listed)} texts and the secret has the shape {labels.shape}; they must match"
+        )
+    groups = split_groups(listed, authors)
+    return Dataset("texts", "texts", listed, "secret", labels, np.ones(len(labels), bool), groups, source=TextSource())
+
+
+def _secret_values(found: TextSet) -> Any:
+    """The secret of every text, (n,); dates as texts, since labels are kept as JSON."""
+    if found.secret is None:
+        return np.zeros(0)
+    values = found.secret.to_pylist()
+    return np.array(list(map(str, values)) if is_moment(found.secret.type) else values)
+
+
+def _note_texts(found: TextSet) -> None:
+    counts = found.counts
+    if counts.empty:
+        note(f"{counts.empty:,} texts have no word in them")
+    if counts.one_word:
+        note(f"{counts.one_word:,} texts have one word only")
+    copies = duplicates(found.texts, found.groups)
+    if copies.exact or copies.near:
+        across = f", and {copies.across:,} texts have a copy by another author" if copies.across else ""
+        note(
+            f"{copies.exact + copies.near:,} texts are copies of earlier ones{across}; copies stay together whenever "
+            "texts are held out"
+        )
+    if found.groups is None:
+        note("no --group: who writes several texts may be recognised by their style, which counts as leakage here")
+
+
+def lock_terms(data: Dataset, options: TermOptions, keep: Sequence[str], hide: Sequence[str]) -> Locks:
+    """Terms and columns to keep, terms to hide; a word that no text has is refused: it would change nothing, unseen."""
+    found: TextSet | None = data.source.found
+    names = [] if found is None else found.others.column_names
+    columns = tuple(name for name in keep if name in names)
+    terms = [name for name in keep if name not in columns]
+    words = cleaner(options).words
+    left = {name: f" {' '.join(words(name))} " for name in (*terms, *hide)}
+    for text in data.samples if left else ():
+        written = f" {' '.join(words(text))} "
+        left = {name: word for name, word in left.items() if word not in written or not word.strip()}
+    others = ", ".join(map(repr, names)) or "none"
+    for name in (name for name in terms if name in left):
+        raise LowtideError(
+            f"keep names {name!r}, which is neither a word of the texts nor a column to release; columns are: {others}"
+        )
+    for name in (name for name in hide if name in left):
+        raise LowtideError(
+            f"hide names {name!r}, which is not a word of the texts; columns are left out unless they are kept"
+        )
+    return Locks(terms, list(hide), columns)
+
+
+def check_layout(plan: Plan) -> None:
+    """Refuse a layout that does not name the column of texts, or that would release the secret."""
+    text, kept = plan.layout["text"], plan.layout["kept"]
+    names = [text, *(kept if isinstance(kept, list) else (None,))]
+    if not all(isinstance(name, str) for name in names) or plan.secret in names:
+        raise LowtideError("the layout of a plan of texts must name the column of texts and those that are kept")
+
+
+def view_plan(plan: Plan) -> PlanView:
+    """The trade-off curve, and the first of the hidden terms."""
+    policy, private = plan.hider.policy, "it holds words of your texts"
+    if not isinstance(policy, FixedTerms):
+        return PlanView((), (), {"curve": []}, private)
+    every = max(1, len(policy.curve) // _POINTS)
+    table = TitledTable(
+        "The trade-off curve: words kept, and what logistic regression still reads",
+        ("words kept", "terms hidden", "bits", "accuracy"),
+        [
+            (f"{p.kept:.1%}", p.depth, str(p.reading.leakage.bits), str(p.reading.accuracy))
+            for p in policy.curve[::every]
+        ],
+    )
+    hidden = policy.terms
+    more = f" and {len(hidden) - _TERMS:,} more" if len(hidden) > _TERMS else ""
+    line = (
+        f"hidden: {len(hidden):,} terms; {policy.kept:.1%} of the words stay. In the order of hiding: "
+        f"{', '.join(hidden[:_TERMS])}{more}"
+    )
+    curve = [
+        {"kept": p.kept, "terms": p.depth, "nats": p.reading.leakage.value, "accuracy": p.reading.accuracy.value}
+        for p in policy.curve
+    ]
+    return PlanView((table,), (line,), {"curve": curve}, private)
+
+
+class TextJob:
+    """Texts of a file or a folder, released batch by batch; where they were changed goes into a file beside them."""
+
+    total: int | None = None
+
+    def __init__(self, source: Path, plan: Plan, options: TextOptions) -> None:
+        self._source, self._plan, self._encoding = source, plan, options.encoding
+        self._folder = read_texts(source, encoding=options.encoding) if source.is_dir() else None
+        if self._folder is None:
+            schema = schema_of(source, encoding=options.encoding)
+            names = schema.names
+            self._text = find_column(plan.layout["text"], names)
+            # Texts that look like numbers are texts all the same.
+            self._schema = schema_of(source, types={self._text: "text"}, encoding=options.encoding)
+        else:
+            names = [self._folder.names[0], *self._folder.others.column_names]
+            self._text = self._folder.names[0]
+        kept = plan.layout["kept"]
+        missing = [name for name in kept if name not in names]
+        if missing:
+            raise LowtideError(
+                f"{source} lacks {', '.join(map(repr, missing))}, which the plan keeps; make another plan"
+            )
+        dropped = [name for name in names if name not in (self._text, *kept, plan.secret)]
+        if dropped:
+            note(f"left out: {', '.join(dropped)}; a plan made with --keep COLUMN releases a column as it is")
+        self._rows = 0
+
+    def outputs(self, out: Path) -> Mapping[str, Path]:
+        """The list of changes, which has the length of every hidden word."""
+        format_of(out)
+        return {"changes": changes_beside(out)}
+
+    def sink(self, out: Path) -> TextSink:
+        """A file of texts, and one of changes beside it."""
+        return TextSink(out, changes_beside(out))
+
+    def batches(self) -> Iterator[pa.Table]:
+        """Tables with the column of texts and those that are kept."""
+        names = [self._text, *self._plan.layout["kept"]]
+        if self._folder is not None:
+            texts = pa.table({self._text: pa.array(self._folder.texts, pa.string())})
+            others = [(name, self._folder.others[name]) for name in names[1:]]
+            for name, column in others:
+                texts = texts.append_column(name, column)
+            yield texts
+            return
+        for table in batches(self._source, like=self._schema, encoding=self._encoding):
+            yield table.select(names)
+
+    def change(self, batch: pa.Table, noise: KeyedNoise | None) -> Changed:
+        """Hide in some texts what the plan says; a missing text is an empty one."""
+        texts = ["" if value is None else value for value in batch[self._text].to_pylist()]
+        released = self._plan.hider.transform(texts, noise=noise)
+        columns = {self._plan.layout["text"]: pa.array(released.texts, pa.string())}
+        columns |= {name: batch[name] for name in self._plan.layout["kept"] if name != self._plan.secret}
+        places = released.changes.columns()
+        places["text"] = places["text"] + self._rows
+        self._rows += len(released)
+        samples = (pa.table(columns), pa.table(places))
+        return Changed(samples, len(released), None, float(released.words), float(released.hidden))
+
+    def finish(self) -> None:
+        """Nothing is left to refuse."""
+
+
+class TextSink:
+    """A file of texts and a file of changes; both appear whole, or neither does."""
+
+    def __init__(self, out: Path, changes: Path) -> None:
+        self._paths = (out, changes)
+        self._writers: list[Writer] = []
+
+    def __enter__(self) -> TextSink:
+        return self
+
+    def write(self, changed: Changed) -> None:
+        """Append a batch."""
+        if not self._writers:
+            for path, table in zip(self._paths, changed.samples, strict=True):
+                self._writers.append(Writer(path, table.schema).__enter__())
+        for writer, table in zip(self._writers, changed.samples, strict=True):
+            writer.write(table)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for writer in reversed(self._writers):
+            writer.__exit__(kind, error, trace)
+
+
+def changes_beside(out: Path) -> Path:
+    """Where the list of changes goes: beside the release, in its format."""
+    ends = "".join(out.suffixes[-2:]) if out.suffix == ".gz" else out.suffix
+    return out.with_name(f"{out.name.removesuffix(ends)}.changes{ends}")
+
+
+def match_texts(release: Any, reference: Any, secret: Any, options: TextOptions, utility: Any) -> Matched:
+    """Released texts and those they were made from, the same texts in the same order."""
+    if not isinstance(release, (str, Path)):
+        data = _open_list(release if reference is None else reference, secret, options.group)
+        return Matched(data, as_texts(release), None if reference is None else data.samples, utility)
+    is_folder = isinstance(reference, (str, Path)) and Path(reference).is_dir()
+    own = TextOptions(None if is_folder else options.text, options.group, encoding=options.encoding)
+    data = open_texts(reference, secret, own)
+    found: TextSet = data.source.found
+    released = read_texts(Path(release), text=options.text or found.names[0], encoding=options.encoding)
+    if data.secret in (released.names[0], *released.others.column_names):
+        raise LowtideError(
+            f"the release still holds the secret {data.secret!r}: nothing is hidden; release it with `lowtide release`"
+        )
+    if len(released) != len(data.known):
+        raise LowtideError(
+            f"the release has {len(released)} texts and the reference {len(data.known)}; they must be the same texts "
+            "in the same order"
+        )
+    values = None if utility is None else utility_values(found, utility)
+    return Matched(data, list(released.take(data.known).texts), data.samples, values)
+
+
+def utility_values(found: TextSet, name: str) -> list[Any]:
+    """The values of a column beside the texts, none of them missing."""
+    column = found.others[find_column(name, found.others.column_names)]
+    if column.null_count:
+        raise LowtideError(
+            f"the utility {name!r} is missing for {column.null_count} texts; fill it in, or name another column"
+        )
+    values: list[Any] = column.to_pylist()
+    return values

@@ -1,0 +1,402 @@
+"""The verbs: scan, plan, release, audit and warn, for every kind of data, on a path or on an object.
+
+The command line calls these functions and adds nothing but printing. A verb opens, computes and, where it is given a
+place, writes. What differs between kinds of data is asked of their `Modality`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lowtide import modalities
+from lowtide.auditing.report import AuditReport, audit_samples
+from lowtide.auditing.verdict import Gate
+from lowtide.density.artefact import Density
+from lowtide.density.tide import TIDE
+from lowtide.disclose.budget import Budget
+from lowtide.disclose.card import Feature, ReleaseCard
+from lowtide.disclose.keys import open_noise
+from lowtide.disclose.obfuscator import Obfuscator
+from lowtide.disclose.plan_file import Plan
+from lowtide.errors import LowtideError, LowtideTypeError
+from lowtide.files import sha256_of, write_whole
+from lowtide.interface import Changed, Matched, Modality
+from lowtide.notes import note
+from lowtide.options import read_options
+from lowtide.progress import progress_bar
+
+_WARN_BUDGET = 0.5  # nats about any class, for one text
+
+
+def scan(
+    data: Any,
+    secret: Any,
+    *,
+    kind: str | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+    **options: Any,
+) -> Any:
+    """What leaks: how much the data tells about the secret, and which features tell it.
+
+    Args:
+        data: a path (a table, a folder of images or texts), a data frame, an array, images, or a list of texts.
+        secret: the name of its column, or its values, one per sample.
+        kind: the kind of data, where it is not obvious: `tables`, `images`, `texts`.
+        steps: training steps of the networks; by default enough for a few thousand samples.
+        seed: of every random draw.
+        progress: whether to draw progress bars; by default only on a terminal.
+        **options: of the kind, such as `patch=4` or `text="tweet"`; see `TableOptions`, `ImageOptions`, `TextOptions`.
+
+    Returns:
+        A `TableScan`, `ImageScan` or `TextScan`: it prints, shows itself in a notebook, has `to_json()`, and
+        `density`, which can be saved.
+    """
+    modality, said = _kind(data, "scan", kind, options)
+    opened = modality.open(data, secret, said, progress=progress)
+    estimator = TIDE(modality.features(said), max_steps=steps, random_state=seed, progress=progress)
+    return modality.scan(opened, estimator, said)
+
+
+def plan(
+    data: Any,
+    secret: Any,
+    *,
+    budget: Budget | float | str | None = None,
+    keep: Sequence[str] = (),
+    hide: Sequence[str] = (),
+    utility: str | None = None,
+    policy: str = "fixed",
+    mechanism: str | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+    **options: Any,
+) -> Plan:
+    """What to hide for a budget, at the least damage; and the whole trade-off curve.
+
+    Args:
+        data: as for `scan`.
+        secret: as for `scan`.
+        budget: how much the release may tell: nats, `"0.03bits"`, or `"65%"`, the share an attacker may guess right;
+            by default that of the kind.
+        keep: features to release as they are: columns; patch numbers or boxes `"x,y,w,h"`; terms, or columns of texts.
+        hide: features to hide anyway.
+        utility: a column that the release should still predict.
+        policy: `fixed` (the same for everybody), `sequential` (sample by sample, given what it has disclosed), or
+            `paper` (to reproduce the paper).
+        mechanism: what hiding does; by default the first of the kind's: `redact`, or `drop` for texts.
+        seed: of every random draw but the noise of a release.
+        progress: whether to draw progress bars; by default only on a terminal.
+        **options: `kept` (a share to keep, in place of a budget), `epsilon`, `delta`, `lam`, `steps`, `kind`; and those
+            of the kind.
+
+    Returns:
+        The plan: `save(path)` keeps it for any number of releases.
+    """
+    common = {name: options.pop(name) for name in ("kept", "epsilon", "delta", "lam") if name in options}
+    steps, kind = options.pop("steps", None), options.pop("kind", None)
+    modality, said = _kind(data, "plan", kind, options)
+    opened = modality.open(data, secret, said, progress=progress)
+    locks = modality.locks(opened, said, _listed("keep", keep), _listed("hide", hide))
+    hider = Obfuscator(
+        TIDE(modality.features(said), max_steps=steps, random_state=seed, progress=False),
+        policy,
+        mechanism,
+        budget=budget,
+        keep=tuple(locks.keep),
+        hide=tuple(locks.hide),
+        progress=progress,
+        random_state=seed,
+        **common,
+    )
+    useful = None if utility is None else modality.utility(opened, utility)
+    hider.fit(opened.samples, opened.labels, groups=opened.groups, utility=useful)
+    layout = modality.layout(opened, said, locks, utility)
+    return Plan(modality.name, opened.secret, layout, hider.hider_)
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """A release.
+
+    Attributes:
+        data: the released object, or the path it was written to.
+        card: what was done, what may be promised, and what was measured.
+        written: every file that was written, by what it is.
+    """
+
+    data: Any = field(repr=False)
+    card: ReleaseCard
+    written: Mapping[str, Path] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.card.rows:,} samples released, {self.card.changed:.1%} of the units changed"
+
+    def to_json(self) -> dict[str, Any]:
+        """The card as plain values."""
+        return self.card.to_json()
+
+    def _repr_html_(self) -> str:
+        return self.card._repr_html_()
+
+
+def release(
+    data: Any,
+    plan: Plan | str | Path,
+    out: str | Path | None = None,
+    *,
+    ids: Any = None,
+    key_file: str | Path | None = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> Release:
+    """Write the hidden data and its card. The secret is left out, always.
+
+    Args:
+        data: a file or folder of the layout the plan was made for; or an object of that kind.
+        plan: a plan, or where one was saved.
+        out: where to write; needed for a file or a folder.
+        ids: one value per sample that stays with it, where noise is drawn; of a table file the name of a column.
+        key_file: where the key of the noise is kept, made when it does not exist; never share it.
+        progress: whether to draw a progress bar; by default only on a terminal.
+        **options: of the kind, such as `rename=True` for images.
+    """
+    made = plan if isinstance(plan, Plan) else Plan.load(plan)
+    is_file = isinstance(data, (str, os.PathLike))
+    if is_file and ids is not None and isinstance(ids, str):
+        options, ids = {**options, "ids": ids}, None
+    said = _options(made.modality, "release", options)
+    if not is_file:
+        noise = _noise(made, key_file)
+        shown = made.modality.release_object(data, made, noise=noise, ids=ids)
+        return Release(shown, made.card)
+    if out is None:
+        raise LowtideError("a file or folder is released into another one; say where with out=")
+    job = made.modality.release_job(Path(data), made, said, ids=ids, progress=progress)
+    target, tally = Path(out), Tally(made.card)
+    extra = dict(job.outputs(target))
+    noise = _noise(made, key_file)
+    with job.sink(target) as sink, progress_bar("releasing", job.total or 1, progress) as tick:
+        for batch in job.batches():
+            changed = job.change(batch, noise)
+            sink.write(changed)
+            tally.add(changed)
+            tick(min(tally.rows, job.total or 1))
+        job.finish()
+    card = tally.card(sha256_of(target))
+    cards = {name: write_whole(path, card.files()[name]) for name, path in card_paths(target).items()}
+    return Release(target, card, {"released": target, **cards, **{n: p for n, p in extra.items() if p.exists()}})
+
+
+class Tally:
+    """What the card says of the samples that are released, counted batch by batch."""
+
+    def __init__(self, card: ReleaseCard) -> None:
+        self._card, self.rows = card, 0
+        self._hidden: Any = None
+        self._units = self._changed = 0.0
+
+    def add(self, changed: Changed) -> None:
+        """Count a batch."""
+        self.rows += changed.rows
+        self._units += changed.units
+        self._changed += changed.changed
+        if changed.hidden is not None:
+            self._hidden = changed.hidden if self._hidden is None else self._hidden + changed.hidden
+
+    def card(self, sha256: str) -> ReleaseCard:
+        """The card of the plan, with the figures of these samples and the hash of what was written."""
+        features = self._card.features
+        if self._hidden is not None:
+            shares = (self._hidden / self.rows).tolist()
+            features = tuple(Feature(old.name, share) for old, share in zip(features, shares, strict=True))
+        changed = self._changed / self._units if self._units else 0.0
+        return replace(self._card, features=features, rows=self.rows, changed=changed, data_sha256=sha256)
+
+
+def audit(
+    release: Any,
+    reference: Any = None,
+    secret: Any = None,
+    *,
+    utility: Any = None,
+    plan: Plan | str | Path | None = None,
+    card: ReleaseCard | str | Path | None = None,
+    fail_above: Gate | float | str | None = None,
+    attackers: Sequence[Any] | None = None,
+    epsilon: float | None = 0.1,
+    seed: int = 0,
+    progress: bool | None = None,
+    **options: Any,
+) -> AuditReport:
+    """Attack a release with freshly retrained attackers, and say plainly what is left.
+
+    Args:
+        release: the released file, folder or object.
+        reference: what it was made from, the same samples (tables and texts: in the same order).
+        secret: the name of a column of the reference, or its values, one per sample.
+        utility: a column that the release should still predict, or its values.
+        plan: the plan of the release, which the report then shows.
+        card: the card of the release; by default the one beside the file, if there is one.
+        fail_above: the limit to keep: nats, `"0.03bits"`, or `"55%"`.
+        attackers: who attacks: names, or scikit-learn classifiers; by default all of the kind.
+        epsilon: ε of the divergence that attacks prove; `None` for none.
+        seed: the same seed gives the same report.
+        progress: whether to draw a progress bar; by default only on a terminal.
+        **options: `kind`, and those of the kind.
+    """
+    return audit_matched(
+        *match(release, reference, secret, utility=utility, progress=progress, **options),
+        card=find_card(release, card),
+        gate=read_gate(fail_above),
+        attackers=attackers,
+        epsilon=epsilon,
+        seed=seed,
+        progress=progress,
+    )
+
+
+def match(
+    release: Any, reference: Any, secret: Any, *, utility: Any = None, progress: bool | None = None, **options: Any
+) -> tuple[Modality, Matched]:
+    """Open a release and what it was made from, for `audit_matched`; arguments as for `audit`."""
+    if secret is None:
+        raise LowtideError("an audit needs the secret: the name of a column of the reference, or its values")
+    modality, said = _kind(release, "audit", options.pop("kind", None), options)
+    return modality, modality.match(release, reference, secret, said, utility=utility, progress=progress)
+
+
+def audit_matched(
+    modality: Modality,
+    matched: Matched,
+    *,
+    card: ReleaseCard | None = None,
+    gate: Gate | None = None,
+    attackers: Sequence[Any] | None = None,
+    epsilon: float | None = 0.1,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> AuditReport:
+    """Attack a release that was opened by `match`; arguments as for `audit`."""
+    return audit_samples(
+        matched.release,
+        matched.data.labels,
+        clean=matched.clean,
+        estimate=None if card is None else card.leakage,
+        utility=matched.utility,
+        fail_above=gate,
+        epsilon=epsilon,
+        secret=matched.data.secret,
+        groups=matched.data.groups,
+        attackers=attackers,
+        seed=seed,
+        progress=progress,
+    )
+
+
+def warn(
+    text: str, model: Density | TIDE | str | Path, *, budget: float | str | None = _WARN_BUDGET, seed: int = 0
+) -> Any:
+    """Which words of one text give its writer away, before it is posted. Nothing leaves the machine.
+
+    Args:
+        text: any text, however long.
+        model: a density of texts, a `TIDE` fitted to texts, or where a density was saved.
+        budget: what the text may tell about any class: nats, or `"0.7bits"`; `None` looks for no remedy.
+        seed: of the random orders of the order-free shares.
+
+    Returns:
+        An `Explanation`: words with what they tell, the belief before and after, and what to leave out.
+    """
+    density = model.artefact if isinstance(model, TIDE) else model
+    if not isinstance(density, Density):
+        density = Density.load(density)
+    limit = None
+    if budget is not None:
+        read = Budget.read(budget)
+        if read.unit != "nats":
+            raise LowtideError("the budget of one text must be in nats or bits, such as 0.5 or 0.7bits, not in percent")
+        limit = read.limit
+    return density.explain(text, budget=limit, seed=seed)
+
+
+def verify(card: ReleaseCard | str | Path, data: str | Path) -> bool:
+    """Whether a released file or folder is the one that a card was written for."""
+    found = card if isinstance(card, ReleaseCard) else ReleaseCard.load(card)
+    if found.data_sha256 is None:
+        raise LowtideError("the card has no hash: it is that of a plan, not of a release; give the card of the release")
+    return found.data_sha256 == sha256_of(Path(data))
+
+
+def card_paths(out: Path) -> dict[str, Path]:
+    """Where the card of a release goes: beside it, for machines and for people."""
+    stem = out.name.removesuffix(".npz") if out.suffix == ".npz" else out.name if out.is_dir() else out.stem
+    return {name: out.with_name(f"{stem}.{name}") for name in ("card.json", "card.md")}
+
+
+def find_card(release: Any, card: ReleaseCard | str | Path | None) -> ReleaseCard | None:
+    """The card that was given, or the one beside a released file; a note says where it is of another release."""
+    if isinstance(card, ReleaseCard):
+        return card
+    if not isinstance(release, (str, os.PathLike)):
+        return None if card is None else ReleaseCard.load(card)
+    beside = card_paths(Path(release))["card.json"]
+    if card is None and not beside.is_file():
+        note("no card beside the release, so no estimate to hold the attacks against")
+        return None
+    found = ReleaseCard.load(card or beside)
+    if found.data_sha256 is not None and found.data_sha256 != sha256_of(Path(release)):
+        note("the hash on the card is not that of this release: its estimate is of another one")
+    return found
+
+
+def read_gate(limit: Gate | float | str | None) -> Gate | None:
+    """The limit of an audit from what a user writes."""
+    if limit is None or isinstance(limit, Gate):
+        return limit
+    read = Budget.read(limit)
+    return Gate.nats(read.limit) if read.unit == "nats" else Gate.accuracy(read.limit)
+
+
+def kind_of(source: Any, verb: str, given: Mapping[str, Any]) -> Modality:
+    """The kind of data that a verb would find in a source, in the light of the options that are given for it."""
+    return _kind(source, verb, None, given)[0]
+
+
+def _kind(source: Any, verb: str, kind: str | None, given: Mapping[str, Any]) -> tuple[Modality, Any]:
+    """The kind of data a source holds, and its options."""
+    if kind is not None:
+        modality = modalities.get(kind)
+    else:
+        modality = next((one for one in modalities.kinds() if one.claims_source(source, given)), None)
+        if modality is None:
+            raise LowtideTypeError(
+                f"{type(source).__name__} is not data that Lowtide reads; give a path, a data frame, an array, images "
+                "or texts"
+            )
+    return modality, _options(modality, verb, given)
+
+
+def _options(modality: Modality, verb: str, given: Mapping[str, Any]) -> Any:
+    return read_options(modality.name, modality.options, verb, given, modalities.options())
+
+
+def _noise(made: Plan, key_file: str | Path | None) -> Any:
+    if not made.hider.draws:
+        return None
+    if key_file is None:
+        note("without a key file the key of the noise is forgotten: releasing again would draw other noise")
+    return open_noise(None if key_file is None else str(key_file))
+
+
+def _listed(name: str, values: Sequence[str]) -> Sequence[str]:
+    if isinstance(values, str):
+        raise LowtideError(f"{name} must be a list of features, got a single text; put it into a list")
+    return values if isinstance(values, np.ndarray) else tuple(values)
