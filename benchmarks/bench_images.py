@@ -24,9 +24,9 @@ from PIL import Image
 from lowtide import TIDE
 from lowtide.cli.image_plan import write_release
 from lowtide.density.artefact import Density
-from lowtide.density.critics.causal import CausalNet
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_plan
+from lowtide.images.causal import CausalNet
 from lowtide.images.critic import ImageCritic
 from lowtide.images.encoder import Grid, ImageEncoder
 from lowtide.images.files import decode, encode, spread

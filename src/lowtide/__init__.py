@@ -8,7 +8,6 @@ from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.errors import LowtideError
 from lowtide.images.obfuscator import ImageObfuscator
 from lowtide.interface import Attack, Estimate, Guarantee
-from lowtide.vectors.artefact import PairDensity
 
 __version__ = "0.1.0"
 __all__ = [
@@ -21,7 +20,6 @@ __all__ = [
     "ImageObfuscator",
     "LowtideError",
     "Obfuscator",
-    "PairDensity",
     "ReleaseCard",
     "__version__",
 ]

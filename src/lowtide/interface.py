@@ -192,26 +192,36 @@ class Modality(Protocol):
     default_budget: float
 
     @property
-    def critics(self) -> Mapping[str, Any]: ...
+    def critics(self) -> Mapping[str, Any]:
+        """Classes of critics by the name they are saved under."""
+        ...
 
     @property
-    def attackers(self) -> Mapping[str, Any]: ...
+    def attackers(self) -> Mapping[str, Any]:
+        """Makers of attackers, from a seed, by name."""
+        ...
 
     @property
-    def joins_attackers(self) -> bool: ...
+    def joins_attackers(self) -> bool:
+        """Whether several attackers are also joined into one."""
+        ...
 
-    def claims(self, x: Any) -> bool:
-        """Whether an object in memory is of this kind."""
+    def claims(self, x: Any, features: Any = None) -> bool:
+        """Whether an object in memory is of this kind, or `features` describes features of this kind."""
         ...
 
     # Density
 
-    def fit_density(self, x: Any, s: ArrayLike, options: Any, groups: ArrayLike | None) -> Any:
-        """Fit a `Density`; see `TIDE.fit`."""
+    def fit_density(self, x: Any, s: ArrayLike | None, options: Any, groups: ArrayLike | None) -> Any:
+        """Fit a `Density`; see `TIDE.fit`. `options` are those of `lowtide.density.options`."""
         ...
 
     def read_encoder(self, config: Mapping[str, Any], tensors: Mapping[str, Any]) -> Any:
-        """Rebuild the encoder of a saved density."""
+        """Rebuild the `Encoder` of a saved density from what its `to_config` and `tensors` gave."""
+        ...
+
+    def explain(self, density: Any, sample: Any, *, budget: float | None, secret_class: Any, seed: int) -> Any:
+        """Explain what one sample tells; see `Density.explain`. A kind without explanations raises a `LowtideError`."""
         ...
 
     # Attack

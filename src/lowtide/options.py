@@ -1,4 +1,4 @@
-"""What a user may tell a verb about one kind of data: frozen dataclasses, from which the command line makes its flags."""
+"""What a user may tell a verb about one kind of data: frozen dataclasses, from which the flags are made."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_frames_as_batches():
 
 
 def test_the_survey_holds_out_a_uniform_sample_in_constant_memory():
-    survey = Survey(seed=0)
+    survey = Survey(0, read_table)
     for start in range(0, 40_000, 1000):
         survey.take(np.arange(start, start + 1000, dtype=np.float32)[:, None], np.arange(1000) % 2)
     assert len(survey.held_at) == len(survey.held_x) == 4096

@@ -9,13 +9,13 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from lowtide.attack.calibration import Calibration, calibrate
-from lowtide.errors import Floats, LowtideError, count
-from lowtide.labels import Labels
+from lowtide.errors import LowtideError, count
 from lowtide.splits import stratified
 from lowtide.tables.encoder import Rows
 from lowtide.tables.learners import Critic, Learner, Logistic, Neighbours, Part, Trees
 from lowtide.tables.network import Network
 from lowtide.threads import one_thread
+from lowtide.types import Floats, Labels
 
 _VALIDATION = 0.25
 _UNFITTED = "this attacker has not learnt anything yet; call fit first"

@@ -12,18 +12,18 @@ from numpy.typing import ArrayLike
 
 from lowtide.attack import scores
 from lowtide.attack.attackers import ATTACKERS, Attacker
-from lowtide.errors import Floats, LowtideError, count, one_of, within
+from lowtide.errors import LowtideError, count, one_of, within
 from lowtide.images.attackers import FROM_CLEAN, IMAGE_ATTACKERS, Together, from_clean
 from lowtide.images.edges import Album
 from lowtide.images.encoder import are_images, as_images
 from lowtide.interface import Attack
-from lowtide.labels import Labels, read_classes
+from lowtide.labels import read_classes
 from lowtide.progress import progress_bar
-from lowtide.splits import Split, grouped, stratified
+from lowtide.splits import Split, grouped, read_groups, stratified
 from lowtide.tables.encoder import Rows, TableEncoder, read_table
 from lowtide.texts.attackers import TEXT_ATTACKERS, Corpus
 from lowtide.texts.encoder import are_texts
-from lowtide.texts.fitting import read_groups
+from lowtide.types import Floats, Labels
 
 Source = Literal["release", "clean"]
 _LEAST_ROWS = 20

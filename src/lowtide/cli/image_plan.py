@@ -19,7 +19,7 @@ from lowtide.disclose.keys import open_noise
 from lowtide.disclose.noise import row_ids
 from lowtide.errors import LowtideError
 from lowtide.files import write_whole
-from lowtide.images.encoder import Images, Ints, Pixels, mean_image
+from lowtide.images.encoder import Images, mean_image
 from lowtide.images.folder import ImageFolder
 from lowtide.images.maps import ImageMaps
 from lowtide.images.names import names_tell
@@ -32,6 +32,7 @@ from lowtide.progress import progress_bar
 from lowtide.report.console import print_table, write_json
 from lowtide.report.contents import Report
 from lowtide.report.html import write_report
+from lowtide.types import Ints, Pixels
 
 _ROWS = 12  # points of the curve that are printed
 

@@ -14,7 +14,7 @@ from lowtide.cli.common import note, out, show_progress
 from lowtide.density.tide import TIDE
 from lowtide.errors import Floats, LowtideError
 from lowtide.images.arrays import cached
-from lowtide.images.encoder import Chosen, Images, Pixels
+from lowtide.images.encoder import Chosen, Images
 from lowtide.images.folder import ImageFolder
 from lowtide.images.heatmaps import heat
 from lowtide.images.maps import ImageMaps
@@ -26,6 +26,7 @@ from lowtide.labels import read_classes
 from lowtide.report.console import print_table, write_json
 from lowtide.report.html import Report, write_report
 from lowtide.table_files.formats import FORMATS, find_column
+from lowtide.types import Pixels
 
 Patch = Annotated[int, typer.Option("--patch", help="images: side of a patch in pixels", min=1)]
 Resize = Annotated[str | None, typer.Option("--resize", help="images: bring all to WIDTHxHEIGHT", metavar="WxH")]

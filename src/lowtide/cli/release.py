@@ -15,7 +15,6 @@ from lowtide.cli.image_plan import release_folder
 from lowtide.cli.images import Strict, are_images
 from lowtide.cli.outputs import check_outputs
 from lowtide.cli.text_plan import release_corpus
-from lowtide.density.masking import Bools
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.keys import open_noise
 from lowtide.disclose.noise import Ids, row_ids
@@ -30,6 +29,7 @@ from lowtide.table_files.writing import Writer
 from lowtide.tables.layout import owners
 from lowtide.tables.plan_file import TablePlan
 from lowtide.texts.plan_file import is_text_plan
+from lowtide.types import Bools
 
 
 @reported

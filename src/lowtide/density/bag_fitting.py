@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import minimize_scalar
 from scipy.stats import t as student
@@ -35,13 +34,13 @@ from lowtide.density.critics.base import Critic, Null
 from lowtide.density.estimates import nothing_found
 from lowtide.density.objectives import normalise
 from lowtide.density.options import Options
-from lowtide.errors import Floats, LowtideError
+from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.interface import Estimate
 from lowtide.labels import Classes
 from lowtide.progress import progress_bar
+from lowtide.types import Floats, Ints
 
-Ints = NDArray[np.intp]
 Sparse = Any  # scipy.sparse.csr_array, which carries no types
 
 _PARTS = 8  # an eighth of the rows says when to stop, another judges

@@ -21,9 +21,8 @@ from lowtide.density.critics.bag import (
     term_weights,
 )
 from lowtide.density.objectives import get_objective, normalise
-from lowtide.errors import Floats
+from lowtide.types import Floats, Floats32, Ints
 
-Ints = NDArray[np.intp]
 Sparse = Any  # scipy.sparse.csr_array, which carries no types
 
 BATCH = 512
@@ -195,7 +194,7 @@ class Trainer:
         self.done = int(saved["done"])
 
 
-def partial(indptr: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float32]:
+def partial(indptr: NDArray[Any], rng: np.random.Generator) -> Floats32:
     """Which entries are seen, (nnz,): most rows whole, of the others a prefix or a random subset of any size."""
     lengths = np.diff(indptr)
     u = rng.random((3, len(lengths)))

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from lowtide.density.checkpoints import Checkpoints
-from lowtide.density.mask_sampling import Floats32, Ints, Questions, losses
+from lowtide.density.mask_sampling import Questions, losses
 from lowtide.density.masking import Exposure
 from lowtide.density.shrinking import fit_gate
 from lowtide.density.training import Settings, Trainer, batches
+from lowtide.types import Floats, Floats32, Ints
 
 _EVERY = 40  # steps between two looks at the held-out rows
 _LEAST = 0.05  # mixture weights below this are dropped
@@ -48,7 +48,7 @@ class Choice:
     steps: tuple[int, ...]
     weights: tuple[float, ...]
     gate: Floats32
-    held_out: NDArray[np.float64]
+    held_out: Floats
     converged: bool
     candidates: dict[str, float]
 
@@ -83,7 +83,7 @@ class Curves:
 
     steps: Ints
     scores: Floats32
-    losses: NDArray[np.float64]
+    losses: Floats
 
 
 def stratified_folds(s: Ints, folds: int, rng: np.random.Generator) -> Ints:
@@ -171,12 +171,12 @@ def stop_without_looking(curves: Curves, own_fold: Ints) -> tuple[Floats32, Ints
     return chosen, total.argmin(axis=0)
 
 
-def mixture_weights(scores: Floats32, questions: Questions, penalty: float = 1e-3) -> NDArray[np.float64]:
+def mixture_weights(scores: Floats32, questions: Questions, penalty: float = 1e-3) -> Floats:
     """Non-negative weights of the candidates' scores (candidates, q, |S|) with the least held-out loss."""
     onehot = np.eye(len(questions.log_prior), dtype=np.float32)[questions.s]
     share = questions.weight / questions.weight.sum()
 
-    def objective(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def objective(w: Floats) -> tuple[float, Floats]:
         mixed = np.tensordot(w.astype(np.float32), scores, 1) + questions.log_prior
         mixed -= mixed.max(axis=1, keepdims=True)
         p = np.exp(mixed)
@@ -199,7 +199,7 @@ def honest_mixture(scores: Floats32, questions: Questions, own_fold: Ints) -> Fl
     return mixed
 
 
-def is_clear(gain: NDArray[np.float64]) -> bool:
+def is_clear(gain: Floats) -> bool:
     """Whether a held-out gain per row (n,) is above 0 by more than two standard errors."""
     return bool(gain.mean() > _ERRORS * gain.std() / np.sqrt(len(gain)))
 

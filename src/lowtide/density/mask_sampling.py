@@ -6,13 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from lowtide.density.masking import Bools, Exposure
-
-Ints = NDArray[np.intp]
-Floats32 = NDArray[np.float32]
+from lowtide.density.masking import Exposure
+from lowtide.types import Bools, Floats32, Ints
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from lowtide.density.critics.base import Critic, Null
 from lowtide.density.critics.masked import Masked
 from lowtide.density.crossfit import Choice, Run, Training, choose, held_out_curves, refit, stratified_folds
 from lowtide.density.estimates import mean_with_interval, nothing_found
-from lowtide.density.mask_sampling import Floats32, Ints, ask
+from lowtide.density.mask_sampling import ask
 from lowtide.density.masking import Exposure, Subsets
 from lowtide.density.objectives import normalise
 from lowtide.density.options import Options
@@ -22,6 +22,7 @@ from lowtide.density.training import Settings, Trainer
 from lowtide.features import Features
 from lowtide.labels import Classes
 from lowtide.progress import progress_bar
+from lowtide.types import Floats32, Ints
 
 STRENGTHS = (0.0, 0.5, 0.9)
 

@@ -7,10 +7,9 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-Bools = NDArray[np.bool_]
+from lowtide.types import Bools
 
 
 class Exposure(Protocol):

@@ -8,11 +8,11 @@ sum for prefixes.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
-from lowtide.density.mask_sampling import Floats32, Questions
+from lowtide.density.mask_sampling import Questions
+from lowtide.types import Floats, Floats32
 
 _PENALTY = 1e-4
 
@@ -23,7 +23,7 @@ def fit_gate(scores: Floats32, questions: Questions) -> Floats32:
     onehot = np.eye(len(questions.log_prior))[questions.s]
     share = questions.weight / questions.weight.sum()
 
-    def objective(gate: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def objective(gate: Floats) -> tuple[float, Floats]:
         bias, slope = gate[0], gate[1:]
         part, whole = expit(bias + seen @ slope), expit(bias + slope.sum())
         g = (part / whole)[:, None] * scores

@@ -7,21 +7,21 @@ how to mix, the other half judges the result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from lowtide.density.artefact import FitReport
+from lowtide.density.artefact import Encoder, FitReport
 from lowtide.density.checkpoints import Checkpoints, fingerprint
 from lowtide.density.critics.base import Critic, Null
 from lowtide.density.critics.masked import Masked, Weights
 from lowtide.density.crossfit import is_clear, mixture_weights
 from lowtide.density.estimates import mean_with_interval, nothing_found
-from lowtide.density.mask_sampling import Floats32, Ints, Questions, ask, losses
+from lowtide.density.mask_sampling import Questions, ask, losses
 from lowtide.density.masked_fitting import STRENGTHS, describe
 from lowtide.density.masking import Subsets
 from lowtide.density.objectives import normalise
@@ -33,9 +33,12 @@ from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.labels import Classes, Label, plain_labels
 from lowtide.progress import progress_bar
-from lowtide.tables.encoder import TableEncoder, read_table
+from lowtide.types import Floats32, Ints
 
 Batch = tuple[Any, ArrayLike]
+ReadFirst = Callable[[Any], tuple[Any, Encoder | None]]
+"""Reads the first batch: its rows (n, columns), and how to read the next; `None` for rows that are encoded already."""
+
 _HELD_OUT = 4096  # at most; never more than a fifth of the rows
 _BLOCK = 8192
 _EVERY = 100
@@ -48,11 +51,11 @@ _TWINS = 2  # networks per sparsity
 class Blocks:
     """A large array (a memory map, say) as a stream: blocks of rows in one random order, the same in every pass."""
 
-    x: NDArray[np.float32]
+    x: Floats32
     s: Ints
     seed: int
 
-    def __iter__(self) -> Iterator[tuple[NDArray[np.float32], Ints]]:
+    def __iter__(self) -> Iterator[tuple[Floats32, Ints]]:
         """Walk through the blocks."""
         starts = np.arange(0, len(self.s), _BLOCK)
         for start in np.random.default_rng(self.seed).permutation(starts):
@@ -64,22 +67,23 @@ class Survey:
     """What the first pass finds out, row by row, in constant memory."""
 
     seed: int
+    read_first: ReadFirst
     rows: int = 0
     counts: dict[Label, int] = field(default_factory=dict)
-    encoder: TableEncoder | None = None
+    encoder: Encoder | None = None
 
     def __post_init__(self) -> None:
         self._rng = np.random.default_rng(self.seed)
 
     def take(self, x: Any, s: ArrayLike) -> None:
         """Add a batch."""
-        if self.encoder is None:
-            rows, self.encoder = read_table(x)
+        if self.rows == 0:
+            rows, self.encoder = self.read_first(x)
             self.held_x = np.zeros((0, rows.shape[1]), dtype=np.float32)
             self.held_s: list[Label] = []
             self.held_at = np.zeros(0, dtype=np.int64)
         else:
-            rows = self.encoder.encode(x)
+            rows = self.encode(x)
         labels = plain_labels(s)
         if len(labels) != len(rows):
             raise LowtideError(f"a batch has {len(rows)} rows and {len(labels)} labels; they must match")
@@ -87,6 +91,10 @@ class Survey:
             self.counts[label] = self.counts.get(label, 0) + 1
         self._reserve(rows, labels)
         self.rows += len(rows)
+
+    def encode(self, x: Any) -> Floats32:
+        """Rows (n, columns) of a later batch."""
+        return x if self.encoder is None else self.encoder.encode(x)
 
     def _reserve(self, rows: Floats32, labels: list[Label]) -> None:
         """Keep a uniform sample of all rows seen so far: those with the smallest random keys."""
@@ -105,17 +113,19 @@ class Survey:
         return Classes.from_counts(self.counts)
 
 
-def fit_stream(batches: Iterable[Batch], options: Options) -> tuple[Critic, FitReport, Classes, Survey]:
+def fit_stream(
+    batches: Iterable[Batch], read_first: ReadFirst, options: Options
+) -> tuple[Critic, FitReport, Classes, Survey]:
     """Fit any-mask networks on batches `(X, s)` that can be walked through several times."""
-    survey = Survey(options.seed)
+    survey = Survey(options.seed, read_first)
     for x, s in batches:
         survey.take(x, s)
-    if survey.encoder is None:
+    if survey.rows == 0:
         raise LowtideError(
             "the stream of batches is empty; a generator is used up after one pass: give a list or a class"
         )
     classes, scaling = survey.classes(), RankScaling.of(survey.held_x)
-    features = survey.encoder.features() if options.features is None else _as_features(options.features)
+    features = _features(survey, options)
     log_prior = np.log(classes.prior).astype(np.float32)
     codes = classes.encode(np.array(survey.held_s, dtype=object))
     half = len(codes) // 2
@@ -130,10 +140,12 @@ def fit_stream(batches: Iterable[Batch], options: Options) -> tuple[Critic, FitR
     return critic, report, classes, survey
 
 
-def _as_features(features: Any) -> Features:
-    if not isinstance(features, Features):
+def _features(survey: Survey, options: Options) -> Features:
+    if options.features is None and survey.encoder is not None:
+        return survey.encoder.features()
+    if not isinstance(options.features, Features):
         raise LowtideError("for a stream of batches, features must be a Features object")
-    return features
+    return options.features
 
 
 def _settings(rows: int, options: Options) -> Settings:
@@ -228,7 +240,7 @@ class _StreamFit:
         """One pass over the stream without the held-out rows: rows (b, columns) and their classes (b,)."""
         at, held = 0, np.sort(self.survey.held_at)
         for x, s in self.batches:
-            rows = self.survey.encoder.encode(x)  # type: ignore[union-attr]
+            rows = self.survey.encode(x)
             free = ~np.isin(at + np.arange(len(rows)), held, assume_unique=True)
             at += len(rows)
             yield rows[free], self.classes.encode(s)[free]

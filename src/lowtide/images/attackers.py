@@ -13,10 +13,11 @@ from torch import nn
 
 from lowtide.attack.attackers import Attacker, Calibrated
 from lowtide.attack.calibration import Calibration, calibrate
-from lowtide.errors import Floats, LowtideError
+from lowtide.errors import LowtideError
 from lowtide.images.convnets import augment, erase, fast, paper_cnn, small_cnn, to_input
 from lowtide.images.edges import Album, Edges, some_of
 from lowtide.tables.learners import Part
+from lowtide.types import Floats
 
 _BATCH = 64
 _FEWEST_STEPS, _MOST_STEPS = 200, 8000

@@ -18,12 +18,11 @@ from torch import Tensor, nn
 
 from lowtide.attack.calibration import calibrate
 from lowtide.attack.scores import gains
-from lowtide.errors import Floats
 from lowtide.images.convnets import to_input
-from lowtide.images.encoder import Images, Ints, Pixels, Stack, as_images
-from lowtide.labels import Labels
+from lowtide.images.encoder import Images, Stack, as_images
 from lowtide.splits import stratified
 from lowtide.tables.learners import Part, log_of
+from lowtide.types import Floats, Ints, Labels, Pixels
 
 _IN_MEMORY = 1 << 30  # bytes; more is read from where it lies, batch by batch
 _CHUNK = 128

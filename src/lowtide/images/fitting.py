@@ -22,22 +22,23 @@ from torch import Tensor, nn
 from lowtide.density.artefact import Density, FitReport
 from lowtide.density.checkpoints import Checkpoints, fingerprint
 from lowtide.density.critics.base import Critic, Null
-from lowtide.density.critics.causal import CausalNet
 from lowtide.density.crossfit import honest_mixture, is_clear, mixture_weights, stratified_folds
 from lowtide.density.estimates import mean_with_interval, nothing_found
-from lowtide.density.mask_sampling import Floats32, Questions, losses
-from lowtide.density.masking import Bools
+from lowtide.density.fitting import null_critic, read_secret, refuse_groups
+from lowtide.density.mask_sampling import Questions, losses
 from lowtide.density.objectives import normalise
 from lowtide.density.options import Options
 from lowtide.errors import LowtideError
+from lowtide.images.causal import CausalNet
 from lowtide.images.convnets import small_cnn, to_input
 from lowtide.images.critic import ImageCritic, masked_input
 from lowtide.images.encoder import Grid, ImageEncoder, as_images
 from lowtide.images.paper import fit_paper_images
-from lowtide.images.training import Album, Ints, Schedule, draw_masks, in_memory, train_causal, train_masked
-from lowtide.labels import is_vector, read_classes
+from lowtide.images.training import Album, Schedule, draw_masks, in_memory, train_causal, train_masked
 from lowtide.progress import progress_bar
+from lowtide.types import Bools, Floats32, Ints
 
+_LEAST_IMAGES = 8
 _FOLDS = 3
 _EPOCHS = 14
 _BATCH = 64
@@ -54,33 +55,23 @@ def is_side(features: Any) -> bool:
     return isinstance(features, (int, np.integer)) and not isinstance(features, bool)
 
 
-def fit_images(x: Any, s: ArrayLike, options: Options) -> Density:
+def fit_images(x: Any, s: ArrayLike | None, options: Options, *, groups: ArrayLike | None = None) -> Density:
     """Fit causal and any-mask networks to images; see `TIDE.fit`."""
+    if groups is not None:
+        refuse_groups()
     if not is_side(options.features):
         raise LowtideError("X holds images: say what a patch is by its side in pixels, features=8 for example")
     images = as_images(x)
-    grid = Grid(*images.shape, int(options.features))  # type: ignore[arg-type]
-    if np.asarray(s).shape[:1] != (len(images),):
-        raise LowtideError(f"there are {len(images)} images and s has shape {np.asarray(s).shape}; they must match")
-    if len(images) < 8:
-        raise LowtideError(f"Found {len(images)} image(s) while a minimum of 8 is required.")
-    if is_vector(s, options.secret):
-        raise LowtideError("a secret of numbers needs rows of numbers; for images give classes, secret='classes'")
+    grid = Grid(*images.shape, int(options.features))
     if options.critic not in ("auto", "null"):
         raise LowtideError(f"critic={options.critic!r} is for tables; for images use 'auto' or 'null'")
-    classes, codes = read_classes(s)
+    classes, codes = read_secret(s, len(images), least=_LEAST_IMAGES, noun="image")
     album = Album(in_memory(images), codes, grid, classes.prior)
-    critic, report = _fit(album, options)
-    return Density(classes, grid.features, critic, options.trim, ImageEncoder(grid), report)
-
-
-def _fit(album: Album, options: Options) -> tuple[Critic, FitReport]:
     if options.critic == "null":
-        nothing = mean_with_interval(np.zeros(len(album.s)))
-        return Null(len(album.prior), len(album.grid)), FitReport("null", True, nothing, 0.0, {"null": 0.0})
-    if options.recipe == "paper":
-        return fit_paper_images(album, options)
-    return _cross_fit(album, options)
+        critic, report = null_critic(len(images), classes, grid.features)
+    else:
+        critic, report = (fit_paper_images if options.recipe == "paper" else _cross_fit)(album, options)
+    return Density(classes, grid.features, critic, options.trim, ImageEncoder(grid), report)
 
 
 def schedule_for(n: int, options: Options) -> Schedule:

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
+from numpy.typing import ArrayLike
+
+from lowtide.density.artefact import Density
+from lowtide.density.options import Options
+from lowtide.errors import LowtideError
+from lowtide.images.critic import ImageCritic, PaperImages
+from lowtide.images.encoder import Grid, ImageEncoder, are_images
+from lowtide.images.fitting import fit_images, is_side
 from lowtide.interface import Modality, Nouns
 
 
@@ -18,6 +27,24 @@ class ImageModality:
     default_budget: float
 
     # ── density ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    critics: ClassVar[Mapping[str, Any]] = {critic.kind: critic for critic in (ImageCritic, PaperImages)}
+
+    def claims(self, x: Any, features: Any = None) -> bool:
+        """Whether `x` is images, or features are given by the side of patches."""
+        return are_images(x) or is_side(features)
+
+    def fit_density(self, x: Any, s: ArrayLike | None, options: Options, groups: ArrayLike | None) -> Density:
+        """Fit to images."""
+        return fit_images(x, s, options, groups=groups)
+
+    def read_encoder(self, config: Mapping[str, Any], tensors: Mapping[str, Any]) -> ImageEncoder:
+        """Rebuild the encoder of a saved density."""
+        return ImageEncoder(Grid(**config["grid"]))
+
+    def explain(self, density: Any, sample: Any, *, budget: float | None, secret_class: Any, seed: int) -> Any:
+        """There is none."""
+        raise LowtideError("explain() is for densities of texts; of images ask shapley(X) or conditionals(X)")
 
     # ── attack ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -19,14 +19,13 @@ import numpy as np
 import torch
 from scipy.linalg import cho_factor, cho_solve
 
-from lowtide.density.masking import Bools
 from lowtide.errors import Floats
 from lowtide.images.convnets import to_input
 from lowtide.images.edges import Features, edges_and_shades
-from lowtide.images.encoder import Ints, Pixels
 from lowtide.images.planning_attackers import at_places, by_kind
 from lowtide.images.thumbnails import Thumbnails
 from lowtide.threads import one_thread
+from lowtide.types import Bools, Ints, Pixels
 
 _RIDGE = 1.0  # added to the variance of every feature, which is 1; with fewer images than features something must be
 _BATCH = 256

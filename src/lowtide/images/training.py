@@ -13,16 +13,15 @@ from math import cos, pi
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lowtide.density.critics.causal import CausalNet
 from lowtide.density.objectives import get_objective, normalise
+from lowtide.images.causal import CausalNet
 from lowtide.images.convnets import augment, fast, small_cnn, to_input
 from lowtide.images.critic import masked_input
 from lowtide.images.encoder import Grid, Images, Stack
+from lowtide.types import Floats, Floats32, Ints
 
-Ints = NDArray[np.intp]
 Tick = Callable[[], None]
 Score = Callable[[nn.Module, Tensor, torch.Generator], tuple[Tensor, Tensor]]
 """From a batch (n, channels, height, width) to scores (n, k, |S|) of k questions and the weight of each, (k,)."""
@@ -68,10 +67,10 @@ class Album:
     images: Images
     s: Ints
     grid: Grid
-    prior: NDArray[np.float64]
+    prior: Floats
 
     @property
-    def log_prior(self) -> NDArray[np.float32]:
+    def log_prior(self) -> Floats32:
         """(|S|,)."""
         return np.asarray(np.log(self.prior), dtype=np.float32)
 

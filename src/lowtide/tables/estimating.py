@@ -23,15 +23,15 @@ from lowtide.density.crossfit import (
     stratified_folds,
 )
 from lowtide.density.estimates import mean_with_interval, nothing_found
-from lowtide.density.mask_sampling import Floats32, Ints, Questions, ask, losses
+from lowtide.density.mask_sampling import Questions, ask, losses
 from lowtide.density.masked_fitting import STRENGTHS, settings_for
-from lowtide.density.masking import Bools
 from lowtide.density.options import Options
 from lowtide.density.scaling import RankScaling
 from lowtide.interface import Estimate
 from lowtide.labels import Classes
 from lowtide.tables.histories import Whole
 from lowtide.threads import one_thread
+from lowtide.types import Bools, Floats32, Ints
 
 _ROWS = 10_000
 _BESIDE = ("logistic regression", "boosted trees")

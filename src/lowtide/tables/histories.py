@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lowtide.density.masking import Bools
+from lowtide.types import Bools
 
 _MAIN = 0.5  # share of the training rows that show exactly the release
 

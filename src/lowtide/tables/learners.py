@@ -23,8 +23,8 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from lowtide.attack.scores import gains
 from lowtide.density.tide import TIDE
 from lowtide.errors import Floats
-from lowtide.labels import Labels
 from lowtide.tables.encoder import Rows
+from lowtide.types import Labels
 
 _SURE = 1e-9  # p̂ is kept this far from 0, so that its logarithm exists
 _PENALTIES = (1e-3, 3e-2, 1.0)
@@ -182,7 +182,7 @@ class Critic:
     def learn(self, train: Part, validation: Part, prior: Floats) -> None:
         """Fit the density; an attacker reads whole rows only, so all dense columns are one feature."""
         features = None if sparse.issparse(train.rows) else [0] * train.rows.shape[1]
-        tide = TIDE(features, max_steps=_CRITIC_STEPS, secret="classes", progress=False, random_state=self._seed)
+        tide = TIDE(features, max_steps=_CRITIC_STEPS, progress=False, random_state=self._seed)
         with warnings.catch_warnings():
             # What the critic claims of its own training rows is never used here.
             warnings.filterwarnings("ignore", message="the training estimate")

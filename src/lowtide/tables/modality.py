@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
 
+from numpy.typing import ArrayLike
+
+from lowtide.density.artefact import Density
+from lowtide.density.fitting import fit_batches, fit_rows
+from lowtide.density.options import Options
+from lowtide.errors import LowtideError
 from lowtide.interface import Modality, Nouns
+from lowtide.tables.encoder import TableEncoder, is_frame, read_encoder, read_table
 
 
 class TableModality:
@@ -18,6 +26,27 @@ class TableModality:
     default_budget: float
 
     # ── density ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    critics: ClassVar[Mapping[str, Any]] = {}
+
+    def claims(self, x: Any, features: Any = None) -> bool:
+        """Whether `x` may be read as a table: a data frame, an array, a sparse matrix, a tensor, batches of these."""
+        return is_frame(x) or isinstance(x, Iterable) or hasattr(x, "shape") or hasattr(x, "__array__")
+
+    def fit_density(self, x: Any, s: ArrayLike | None, options: Options, groups: ArrayLike | None) -> Density:
+        """Fit to a table, or without `s` to an iterable of batches `(X, s)`."""
+        if s is None:
+            return fit_batches(x, read_table, options)
+        rows, encoder = read_table(x)
+        return fit_rows(rows, encoder, s, options, groups)
+
+    def read_encoder(self, config: Mapping[str, Any], tensors: Mapping[str, Any]) -> TableEncoder:
+        """Rebuild the encoder of a saved density."""
+        return read_encoder(config)
+
+    def explain(self, density: Any, sample: Any, *, budget: float | None, secret_class: Any, seed: int) -> Any:
+        """There is none."""
+        raise LowtideError("explain() is for densities of texts; of a table ask shapley(X) or conditionals(X)")
 
     # ── attack ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

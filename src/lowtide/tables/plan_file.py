@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 from torch import Tensor
 
 from lowtide.bundles import read_bundle, write_bundle
-from lowtide.density.masking import Bools
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.errors import LowtideError
 from lowtide.files import write_whole
 from lowtide.tables.hider import TableHider
+from lowtide.types import Bools
 
 FORMAT = "lowtide-plan"
 VERSION = 1

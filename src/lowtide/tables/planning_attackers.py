@@ -15,7 +15,7 @@ from lowtide.density.critics.base import Critic
 from lowtide.density.critics.masked import Masked
 from lowtide.density.crossfit import stratified_folds
 from lowtide.density.masked_fitting import fit_masked
-from lowtide.density.masking import Bools, Exposure
+from lowtide.density.masking import Exposure
 from lowtide.density.objectives import normalise
 from lowtide.density.options import Options
 from lowtide.disclose.budget import Reading
@@ -24,6 +24,7 @@ from lowtide.labels import Classes
 from lowtide.tables.encoder import TableEncoder
 from lowtide.tables.histories import Around
 from lowtide.threads import one_thread
+from lowtide.types import Bools
 
 Ints = NDArray[np.intp]
 Floats32 = NDArray[np.float32]

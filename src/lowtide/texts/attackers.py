@@ -20,12 +20,12 @@ from scipy import sparse
 from lowtide.attack.attackers import Attacker, Calibrated, Held
 from lowtide.attack.calibration import calibrate
 from lowtide.errors import LowtideError
-from lowtide.labels import Labels
 from lowtide.splits import grouped, stratified
 from lowtide.tables.learners import Part
 from lowtide.texts.encoder import as_texts
 from lowtide.texts.learners import Bayes, EmbeddingNetwork, WeightedWords, Words
 from lowtide.threads import one_thread
+from lowtide.types import Bools, Floats, Labels
 
 Sparse: TypeAlias = Any  # scipy.sparse.csr_array, which carries no types
 _PIECES = re.compile(r"[#@]?\w+(?:['’]\w+)*|[^\w\s]")
@@ -144,7 +144,7 @@ class TextAttacker(Calibrated):
         self._held = Held(self._calibration(answers), validation.codes)
         return self
 
-    def probabilities(self, rows: Corpus) -> NDArray[np.float64]:
+    def probabilities(self, rows: Corpus) -> Floats:
         """`q(s|y)`, (n, |S|), positive."""
         return super().probabilities(rows.counts)
 
@@ -166,6 +166,6 @@ def _numbered(found: Sequence[Sequence[str]], pieces: dict[str, int]) -> tuple[N
     return numbers, np.repeat(np.arange(len(found), dtype=np.int32), lengths)
 
 
-def _together(numbers: NDArray[np.int32], rows: NDArray[np.int32]) -> NDArray[np.bool_]:
+def _together(numbers: NDArray[np.int32], rows: NDArray[np.int32]) -> Bools:
     """Which pieces have a known neighbour to the right in the same text, and are known themselves."""
     return np.asarray((rows[:-1] == rows[1:]) & (numbers[:-1] >= 0) & (numbers[1:] >= 0))

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
+from numpy.typing import ArrayLike
+
+from lowtide.density.artefact import Density
+from lowtide.density.options import Options
 from lowtide.interface import Modality, Nouns
+from lowtide.labels import Label
+from lowtide.texts.encoder import TextEncoder, are_texts
+from lowtide.texts.explaining import Explanation, explain
+from lowtide.texts.fitting import fit_texts
+from lowtide.texts.terms import TermOptions
 
 
 class TextModality:
@@ -18,6 +28,26 @@ class TextModality:
     default_budget: float
 
     # ── density ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    critics: ClassVar[Mapping[str, Any]] = {}
+
+    def claims(self, x: Any, features: Any = None) -> bool:
+        """Whether `x` is texts, or features are terms."""
+        return are_texts(x) or isinstance(features, TermOptions)
+
+    def fit_density(self, x: Any, s: ArrayLike | None, options: Options, groups: ArrayLike | None) -> Density:
+        """Fit to texts."""
+        return fit_texts(x, s, options, groups=groups)
+
+    def read_encoder(self, config: Mapping[str, Any], tensors: Mapping[str, Any]) -> TextEncoder:
+        """Rebuild the encoder of a saved density."""
+        return TextEncoder.from_config(config, tensors["similar"].numpy())
+
+    def explain(
+        self, density: Density, sample: str, *, budget: float | None, secret_class: Label | None, seed: int
+    ) -> Explanation:
+        """Explain what one text tells, word by word."""
+        return explain(density, sample, budget=budget, secret_class=secret_class, seed=seed)
 
     # ── attack ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,18 +1,22 @@
-"""Make every column standard normal: z-score where the column already is normal, ranks elsewhere.
+"""Columns of vectors: made standard normal, by a z-score where the column already is normal and by ranks elsewhere.
 
 A z-score keeps what ranks blur, the tails of a normal column; ranks make any other column normal whatever its units,
-its tails and its warps. Ties share their middle rank, and a constant column becomes 0, which tells nothing.
+its tails and its warps. Ties share their middle rank, and a constant column becomes 0, which tells nothing. Normalised
+Hermite features of such columns are orthonormal under the standard normal law.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import factorial, sqrt
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from lowtide.errors import Floats
+from lowtide.errors import LowtideError
+from lowtide.types import Floats, Ints
 
 _TESTED = 4000  # rows of a column that the normality test looks at
 _KNOTS = 1024  # of a rank map: enough for a step of a thousandth in probability
@@ -123,3 +127,62 @@ class Normaliser:
     def __call__(self, data: Floats) -> Floats:
         """Map rows (n, d) to (n, d)."""
         return np.column_stack([f(column) for f, column in zip(self.columns, data.T, strict=True)])
+
+
+_POLYNOMIAL_REACH = 3.5  # beyond it, polynomials are continued by their value at the edge
+_LEAST_SPREAD = 1e-9  # spread below which a feature says nothing
+
+
+@dataclass(frozen=True)
+class Hermite:
+    """Degrees 1 … degree of every column, standardised on the training rows; a leading column of ones.
+
+    Attributes:
+        degree: the highest degree.
+        mean: (degree · d,) of each feature on the training rows, degree by degree.
+        scale: (degree · d,) its spread; infinite for a constant feature, which then is 0.
+    """
+
+    degree: int
+    mean: Floats
+    scale: Floats
+
+    @classmethod
+    def fit(cls, z: Floats, degree: int) -> Hermite:
+        """Standardise the features of rows z, (n, d)."""
+        raw = _raw(z, degree)
+        scale = raw.std(axis=0)
+        return cls(degree, raw.mean(axis=0), np.where(scale > _LEAST_SPREAD, scale, np.inf))
+
+    def __call__(self, z: Floats) -> Floats:
+        """The features of rows z (n, d), the constant first, (n, 1 + degree · d)."""
+        return np.hstack([np.ones((len(z), 1)), (_raw(z, self.degree) - self.mean) / self.scale])
+
+    @property
+    def degrees(self) -> Ints:
+        """Degree of each feature, 0 for the constant, (1 + degree · d,)."""
+        width = len(self.mean) // self.degree
+        return np.concatenate([[0], np.repeat(np.arange(1, self.degree + 1), width)])
+
+
+def _raw(z: Floats, degree: int) -> Floats:
+    """`He_k(z) / √k!` for k = 1 … degree, side by side, by the recurrence He_{k+1} = z·He_k − k·He_{k−1}."""
+    z = np.clip(z, -_POLYNOMIAL_REACH, _POLYNOMIAL_REACH)
+    blocks = [np.ones_like(z), z]
+    for k in range(1, degree):
+        blocks.append(z * blocks[k] - k * blocks[k - 1])
+    return np.hstack([block / sqrt(factorial(k)) for k, block in enumerate(blocks)][1:])
+
+
+def read_vector(s: ArrayLike) -> Floats:
+    """Return a vector-valued secret as (n, d) floats."""
+    try:
+        array = np.asarray(s, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise LowtideError("a vector-valued secret must hold numbers; for labels use lowtide.TIDE") from error
+    array = array[:, None] if array.ndim == 1 else array
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise LowtideError(f"s must have shape (n,) or (n, d), got {array.shape}")
+    if not np.isfinite(array).all():
+        raise LowtideError("s has NaN or infinite entries; drop those rows")
+    return array

@@ -1,4 +1,7 @@
-"""Neural residual: small networks trained on top of a frozen separable critic, kept only if held-out rows gain."""
+"""Neural residual: small networks trained on top of a frozen separable critic, kept only if held-out rows gain.
+
+Several networks stand side by side, as batched matrix products.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,100 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import silu
 
 from lowtide.density.objectives import Objective, get_objective
-from lowtide.errors import Floats
-from lowtide.vectors.networks import Nets, Residual, as_inputs
-from lowtide.vectors.score import Gain, folds, gains, others
-from lowtide.vectors.separable import Order, Separable, orders
+from lowtide.types import Floats
+from lowtide.vectors.separable import Gain, Order, Separable, folds, gains, orders, others
+
+_NETWORK_REACH = 4.0  # inputs beyond it are held there: what networks say about a tail they never saw is noise
+
+
+class Nets:
+    """m two-layer networks; the output layers start at zero, so that g starts at the base.
+
+    Attributes:
+        values: the weights and offsets of the three layers, w₁ (m, d, width), b₁ (m, 1, width), w₂, b₂, w₃, b₃.
+        alive: (m, d, 1) the inputs that pruning has left.
+
+    Args:
+        members: how many networks, m.
+        inputs: how many inputs, d.
+        width: of both hidden layers.
+        start: scale of the first layer at the start.
+        generator: draws the weights.
+    """
+
+    def __init__(self, members: int, inputs: int, width: int, start: float, generator: torch.Generator) -> None:
+        sizes = [(inputs, width), (width, width)]
+        self.values: list[Tensor] = []
+        for a, b in sizes:
+            self.values.append(torch.randn(members, a, b, generator=generator) * (2 / a) ** 0.5)
+            self.values.append(torch.randn(members, 1, b, generator=generator) * 0.5)
+        self.values += [torch.zeros(members, width, 1), torch.zeros(members, 1, 1)]
+        self.values[0] *= start
+        self.alive = torch.ones(members, inputs, 1, dtype=torch.bool)
+        for value in self.values:
+            value.requires_grad_(True)
+
+    @classmethod
+    def of(cls, values: list[Tensor]) -> Nets:
+        """Networks with given weights."""
+        nets = cls.__new__(cls)
+        nets.values, nets.alive = values, values[0].norm(dim=2, keepdim=True) > 0
+        return nets
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """The output of every network, (m, n), on its own inputs (m, n, d) or on shared ones (n, d)."""
+        w1, b1, w2, b2, w3, b3 = self.values
+        hidden = silu(torch.baddbmm(b1, inputs.expand(len(w1), *inputs.shape[-2:]), w1))
+        hidden = silu(torch.baddbmm(b2, hidden, w2))
+        return torch.baddbmm(b3, hidden, w3).squeeze(-1)
+
+    def prune(self, amount: float) -> None:
+        """Shrink the weights that leave each input by `amount` in norm (group lasso); what is at zero stays there."""
+        with torch.no_grad():
+            norm = self.values[0].norm(dim=2, keepdim=True)
+            self.values[0].mul_((1 - amount / norm.clamp_min(1e-12)).clamp_min(0.0) * self.alive)
+            self.alive = self.values[0].norm(dim=2, keepdim=True) > 0
+
+    def snapshot(self) -> list[Tensor]:
+        """A copy of the weights, apart from any gradient."""
+        return [value.detach().clone() for value in self.values]
+
+    def on_rows(self, s: Floats, x: Floats) -> Tensor:
+        """The output of every network on the pairs of rows s (n, d_s) and x (n, d_x), (m, n)."""
+        with torch.no_grad():
+            return self(torch.cat([as_inputs(s), as_inputs(x)], dim=1))
+
+
+def as_inputs(rows: Floats) -> Tensor:
+    """Rows (n, d) as networks read them."""
+    return torch.from_numpy(np.clip(rows, -_NETWORK_REACH, _NETWORK_REACH).astype(np.float32))
+
+
+@dataclass(frozen=True)
+class Residual:
+    """The average of the networks.
+
+    Attributes:
+        nets: the networks.
+        converged: whether training stopped by itself, before its last epoch.
+    """
+
+    nets: Nets
+    converged: bool = True
+
+    def __call__(self, s: Floats, x: Floats) -> Floats:
+        """`residual(s_i, x_i)`, (n,), of rows s (n, d_s) and x (n, d_x) with standard normal columns."""
+        return self.nets.on_rows(s, x).mean(0).double().numpy()
+
 
 _PROGRESS = 1e-4  # gain of the watched objective that counts as one
 
 
 @dataclass(frozen=True)
-class Training:
+class ResidualSettings:
     """How the networks are trained and when they are kept.
 
     Attributes:
@@ -85,7 +170,7 @@ def _shuffled(rows: Tensor, count: int, generator: torch.Generator) -> tuple[Ten
     return rows.repeat(1, count), right
 
 
-class Trainer:
+class ResidualTrainer:
     """Trains all members at once; each stops early on rows that it does not train on.
 
     Args:
@@ -96,7 +181,7 @@ class Trainer:
         seed: of weights, batches and shuffles.
     """
 
-    def __init__(self, pairs: Pairs, train: list[Order], stop: list[Order], setup: Training, seed: int) -> None:
+    def __init__(self, pairs: Pairs, train: list[Order], stop: list[Order], setup: ResidualSettings, seed: int) -> None:
         self.pairs, self.setup, self.objective = pairs, setup, get_objective(setup.objective)
         self.generator = torch.Generator().manual_seed(seed)
         # Folds may differ by a row; batched products want them equal.
@@ -166,7 +251,7 @@ def _held_out(
 
 
 def fit_residual(
-    bases: list[Separable], s: Floats, x: Floats, setup: Training, seed: int
+    bases: list[Separable], s: Floats, x: Floats, setup: ResidualSettings, seed: int
 ) -> tuple[Separable, Residual | None, Gain]:
     """Networks on the base that leaves them most to gain in all, if they gain clearly; else the last base alone.
 
@@ -189,7 +274,7 @@ def fit_residual(
     train = [others(n, parts[k], stop[k]) for k in range(count)]
     totals = []
     for base in bases:
-        found = Trainer(Pairs(base, s, x), train, stop, setup, seed).run(setup.epochs // 2)
+        found = ResidualTrainer(Pairs(base, s, x), train, stop, setup, seed).run(setup.epochs // 2)
         totals.append(_held_out(found.nets, base, s, x, parts, setup.judged, np.random.default_rng(seed)))
     alone = totals[-1][0]
     best = int(np.argmax([total.mean() for _, total in totals]))
@@ -197,4 +282,4 @@ def fit_residual(
     if not gain.exceeds(setup.errors):
         return bases[-1], None, gain
     train = [others(n, rows) for rows in stop]
-    return bases[best], Trainer(Pairs(bases[best], s, x), train, stop, setup, seed + 1).run(setup.epochs), gain
+    return bases[best], ResidualTrainer(Pairs(bases[best], s, x), train, stop, setup, seed + 1).run(setup.epochs), gain

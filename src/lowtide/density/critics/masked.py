@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from lowtide.density.critics.base import Critic
 from lowtide.density.scaling import RankScaling
 
 Weights = dict[str, Tensor]
@@ -60,7 +61,7 @@ def forward(z: Tensor, seen: Tensor, weights: Weights) -> Tensor:
     return trunk(h, weights) - trunk(weights["b"], weights)
 
 
-class Masked:
+class Masked(Critic):
     """Fitted any-mask networks; their scores add up (mixture weights are in the last layer).
 
     Attributes:
