@@ -180,7 +180,7 @@ class Modality(Protocol):
         mechanisms: names of the mechanisms it has; the first is the default.
         default_budget: in nats.
         critics: classes of critics it adds to those of `lowtide.density.critics`, by the name they are saved under.
-        attackers: makers of attackers, from a seed, by name.
+        attackers: makers of attackers (`Maker`, or `Continued`), by name.
         joins_attackers: whether several attackers are also joined into one, "together".
     """
 
@@ -225,6 +225,28 @@ class Modality(Protocol):
         ...
 
     # Attack
+
+    def rows(self, x: Any) -> Any:
+        """Read data as attackers learn from it, an `AttackRows`."""
+        ...
+
+    def rows_like(self, x: Any, rows: Any, clean: Any) -> tuple[Any, str | None]:
+        """Read a release as clean data was read, for attackers that have seen clean data only.
+
+        Args:
+            x: the release.
+            rows: its own reading, an `AttackRows`.
+            clean: the reading of the clean data.
+
+        Returns:
+            An `AttackRows` and `None`; or `None`, and why the release cannot be read so.
+        """
+        ...
+
+    def numbers(self, rows: Any) -> Any:
+        """What attackers learn from (`AttackRows.data`) as numbers, (n, columns), dense or CSR."""
+        ...
+
     # Disclose
     # Auditing
     # Report

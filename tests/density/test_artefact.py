@@ -212,7 +212,7 @@ class TestDamage:
     def test_an_unknown_kind(self, bundle):
         encoder = json.loads((bundle / "config.json").read_text())["encoder"]
         self.edit(bundle, encoder={**encoder, "kind": "sounds"})
-        with pytest.raises(LowtideError, match="kind must be one of .* got 'sounds'"):
+        with pytest.raises(LowtideError, match=r"kind must be one of .* got 'sounds'"):
             Density.load(bundle)
 
     def test_an_encoder_that_does_not_fit_itself(self, bundle):

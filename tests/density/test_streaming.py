@@ -9,6 +9,7 @@ from lowtide.density import fitting
 from lowtide.density.streaming import Survey
 from lowtide.density.training import Trainer
 from lowtide.errors import LowtideError
+from lowtide.tables.encoder import read_table
 
 WORLD = worlds.shifted_gaussian(2, dimension=4, moved=2)
 

@@ -7,13 +7,17 @@ from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
+from lowtide.attack.attackers import AttackRows, Continued, Maker
 from lowtide.density.artefact import Density
 from lowtide.density.options import Options
 from lowtide.errors import LowtideError
+from lowtide.images.attackers import GOES_ON, IMAGE_ATTACKERS
 from lowtide.images.critic import ImageCritic, PaperImages
+from lowtide.images.edges import Album
 from lowtide.images.encoder import Grid, ImageEncoder, are_images
 from lowtide.images.fitting import fit_images, is_side
 from lowtide.interface import Modality, Nouns
+from lowtide.types import Floats32
 
 
 class ImageModality:
@@ -48,6 +52,22 @@ class ImageModality:
 
     # ── attack ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    attackers: ClassVar[Mapping[str, Maker | Continued]] = {**IMAGE_ATTACKERS, **GOES_ON}
+    joins_attackers = True
+
+    def rows(self, x: Any) -> AttackRows:
+        """Open images as rows."""
+        return AttackRows(Album.of(x))
+
+    def rows_like(self, x: Any, rows: AttackRows, clean: AttackRows) -> tuple[AttackRows | None, str | None]:
+        """The release as it is, where its images have the shape of the clean ones."""
+        own, known = rows.data.shape[1:], clean.data.shape[1:]
+        return (rows, None) if own == known else (None, f"its images are {own}, the clean ones {known}")
+
+    def numbers(self, rows: Album) -> Floats32:
+        """Pixels as numbers."""
+        return rows.numbers()
+
     # ── disclose ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     # ── auditing ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -57,4 +77,4 @@ class ImageModality:
     # ── verbs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-IMAGES: Modality = ImageModality()  # type: ignore[assignment]
+IMAGES: Modality = ImageModality()

@@ -11,7 +11,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from lowtide.attack.attackers import ATTACKERS
 from lowtide.density.checkpoints import Checkpoints
 from lowtide.density.crossfit import (
     Run,
@@ -29,6 +28,7 @@ from lowtide.density.options import Options
 from lowtide.density.scaling import RankScaling
 from lowtide.interface import Estimate
 from lowtide.labels import Classes
+from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.histories import Whole
 from lowtide.threads import one_thread
 from lowtide.types import Bools, Floats32, Ints

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import ArrayLike
 
+from lowtide.attack.attackers import AttackRows, Maker
 from lowtide.density.artefact import Density
 from lowtide.density.fitting import fit_batches, fit_rows
 from lowtide.density.options import Options
 from lowtide.errors import LowtideError
 from lowtide.interface import Modality, Nouns
+from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.encoder import TableEncoder, is_frame, read_encoder, read_table
 
 
@@ -50,6 +53,31 @@ class TableModality:
 
     # ── attack ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    attackers: ClassVar[Mapping[str, Maker]] = ATTACKERS
+    joins_attackers = False
+
+    def rows(self, x: Any) -> AttackRows:
+        """Read a table as numbers."""
+        rows, encoder = read_table(x)
+        return AttackRows(rows, encoder, encoder.names)
+
+    def rows_like(self, x: Any, rows: AttackRows, clean: AttackRows) -> tuple[AttackRows | None, str | None]:
+        """Read a release with the encoder of the clean table.
+
+        An attacker trained on clean data reads a number that is blank in the release, or a word in its place, as the
+        median of the clean rows.
+        """
+        encoder: TableEncoder = clean.reader
+        usual = np.median(clean.data, axis=0) if encoder.names else None
+        try:
+            return AttackRows(encoder.encode(x, stand_in=usual), encoder, encoder.names), None
+        except LowtideError as error:
+            return None, f"the release does not have the columns of the clean table ({error})"
+
+    def numbers(self, rows: Any) -> Any:
+        """Rows of a table are numbers."""
+        return rows
+
     # ── disclose ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     # ── auditing ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -59,4 +87,4 @@ class TableModality:
     # ── verbs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-TABLES: Modality = TableModality()  # type: ignore[assignment]
+TABLES: Modality = TableModality()

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lowtide.attack.attackers import ATTACKERS
 from lowtide.density.artefact import Density, FitReport
 from lowtide.density.critics.base import Critic
 from lowtide.density.critics.masked import Masked
@@ -21,6 +20,7 @@ from lowtide.density.options import Options
 from lowtide.disclose.budget import Reading
 from lowtide.features import Features
 from lowtide.labels import Classes
+from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.encoder import TableEncoder
 from lowtide.tables.histories import Around
 from lowtide.threads import one_thread

@@ -13,8 +13,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import MultinomialNB
 from torch import Tensor, nn
 
+from lowtide.attack.attackers import Part, log_of
 from lowtide.attack.scores import gains
-from lowtide.tables.learners import Part, log_of
 from lowtide.types import Floats, Ints
 
 Sparse: TypeAlias = Any  # scipy.sparse.csr_array, which carries no types

@@ -7,10 +7,12 @@ from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
+from lowtide.attack.attackers import AttackRows, Maker
 from lowtide.density.artefact import Density
 from lowtide.density.options import Options
 from lowtide.interface import Modality, Nouns
 from lowtide.labels import Label
+from lowtide.texts.attackers import TEXT_ATTACKERS, read_pieces
 from lowtide.texts.encoder import TextEncoder, are_texts
 from lowtide.texts.explaining import Explanation, explain
 from lowtide.texts.fitting import fit_texts
@@ -51,6 +53,21 @@ class TextModality:
 
     # ── attack ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    attackers: ClassVar[Mapping[str, Maker]] = TEXT_ATTACKERS
+    joins_attackers = True
+
+    def rows(self, x: Any) -> AttackRows:
+        """Count the pieces of texts."""
+        return read_pieces(x)
+
+    def rows_like(self, x: Any, rows: AttackRows, clean: AttackRows) -> tuple[AttackRows | None, str | None]:
+        """Count the pieces that occur in the clean texts."""
+        return read_pieces(x, clean.reader), None
+
+    def numbers(self, rows: Any) -> Any:
+        """Counts are numbers."""
+        return rows
+
     # ── disclose ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     # ── auditing ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -60,4 +77,4 @@ class TextModality:
     # ── verbs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-TEXTS: Modality = TextModality()  # type: ignore[assignment]
+TEXTS: Modality = TextModality()
