@@ -215,9 +215,9 @@ class _Panel:
         """Score all answers."""
         return AttackReport(
             guess=self._guess(),
-            retrained=self._judge(retrained, "release", "release"),
-            clean=self._judge(control, "clean", "clean"),
-            fixed=self._judge(fixed, "clean", "release"),
+            retrained=self._scored(retrained, "release", "release"),
+            clean=self._scored(control, "clean", "clean"),
+            fixed=self._scored(fixed, "clean", "release"),
             strongest=retrained.best,
             strongest_clean=None if control is None else control.best,
             fixed_missing=missing,
@@ -232,7 +232,7 @@ class _Panel:
         """Shares of the classes among the training rows, (|S|,)."""
         return np.bincount(self.codes[self.split.kept]) / len(self.split.kept)
 
-    def _judge(self, answers: _PanelAnswers | None, trained_on: Source, target: Source) -> tuple[Attack, ...]:
+    def _scored(self, answers: _PanelAnswers | None, trained_on: Source, target: Source) -> tuple[Attack, ...]:
         tested = {} if answers is None else answers.tested
         return tuple(self._score(name, trained_on, target, q) for name, q in tested.items())
 

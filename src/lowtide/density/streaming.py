@@ -2,7 +2,7 @@
 
 The first pass counts the classes and draws a uniform reservoir of rows, to measure the columns on and to hold out.
 Further passes train networks of every sparsity on the same batches; half of the held-out rows decide when to stop and
-how to mix, the other half judges the result.
+how to mix, the other half validates the result.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ from lowtide.density.critics.base import Critic, Null
 from lowtide.density.critics.masked import Masked, Weights
 from lowtide.density.crossfit import is_clear, mixture_weights
 from lowtide.density.estimates import mean_with_interval, nothing_found
-from lowtide.density.mask_sampling import Questions, ask, losses
 from lowtide.density.masked_fitting import STRENGTHS, describe
-from lowtide.density.masking import Subsets
+from lowtide.density.masking import MaskedRows, SubsetSampler, losses, mask_rows
 from lowtide.density.objectives import normalise
 from lowtide.density.options import Options
 from lowtide.density.scaling import RankScaling
-from lowtide.density.shrinking import fit_gate
-from lowtide.density.training import Settings, Trainer
+from lowtide.density.shrinking import fit_subset_shrinkage
+from lowtide.density.training import MaskedSettings, MaskedTrainer
 from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.labels import Classes, Label, plain_labels
@@ -131,12 +130,12 @@ def fit_stream(
     half = len(codes) // 2
     rng = np.random.default_rng(options.seed)
     held = scaling(survey.held_x)
-    exposure = Subsets(len(features))
-    stop = ask(held[:half], codes[:half], features.groups, log_prior, exposure=exposure, rng=rng)
-    judge = ask(held[half:], codes[half:], features.groups, log_prior, exposure=exposure, rng=rng)
+    sampler = SubsetSampler(len(features))
+    stop = mask_rows(held[:half], codes[:half], features.groups, log_prior, sampler=sampler, rng=rng)
+    validation = mask_rows(held[half:], codes[half:], features.groups, log_prior, sampler=sampler, rng=rng)
     fit = _StreamFit(batches, survey, classes, scaling, features, _settings(survey.rows, options), options)
     weights = fit.run(stop)
-    critic, report = _judge(weights, stop, judge, fit)
+    critic, report = _mix(weights, stop, validation, fit)
     return critic, report, classes, survey
 
 
@@ -148,8 +147,8 @@ def _features(survey: Survey, options: Options) -> Features:
     return options.features
 
 
-def _settings(rows: int, options: Options) -> Settings:
-    settings = Settings(objective=options.objective)
+def _settings(rows: int, options: Options) -> MaskedSettings:
+    settings = MaskedSettings(objective=options.objective)
     batch = int(np.clip(rows // 100, 32, 1024))
     steps = options.steps or int(np.clip(12 * rows / batch, 1500, 8000))
     return replace(settings, batch=batch, steps=steps, sparse_steps=steps // 4, rate=5e-3)
@@ -164,19 +163,19 @@ class _StreamFit:
     classes: Classes
     scaling: RankScaling
     features: Features
-    settings: Settings
+    settings: MaskedSettings
     options: Options
 
-    def run(self, stop: Questions) -> Weights:
+    def run(self, stop: MaskedRows) -> Weights:
         """Return the best averaged weights of every network, by its loss on the stopping rows."""
         strengths = [strength for strength in STRENGTHS for _ in range(_TWINS)]
         log_prior = torch.from_numpy(stop.log_prior)
-        self.trainer = Trainer(
+        self.trainer = MaskedTrainer(
             torch.tensor(self.features.groups),
             log_prior,
             strengths,
             self.settings,
-            exposure=Subsets(len(self.features)),
+            sampler=SubsetSampler(len(self.features)),
             seed=self.options.seed,
         )
         mark = fingerprint(self.survey.rows, self.survey.held_x, self.settings, self.options.seed)
@@ -202,7 +201,7 @@ class _StreamFit:
         best = {"best": torch.from_numpy(self.best), "best_at": torch.from_numpy(self.best_at)}
         self._safe = {name: value.detach().clone() for name, value in (self.trainer.state() | kept | best).items()}
 
-    def _train(self, stop: Questions) -> None:
+    def _train(self, stop: MaskedRows) -> None:
         inputs, stale = stop.tensors(), 0
         self._remember()
         with progress_bar("fitting on the stream", self.settings.steps, self.options.progress) as tick:
@@ -246,31 +245,31 @@ class _StreamFit:
             yield rows[free], self.classes.encode(s)[free]
 
 
-def _judge(weights: Weights, stop: Questions, judge: Questions, fit: _StreamFit) -> tuple[Critic, FitReport]:
-    """Mix on the stopping rows, judge on the others, keep the null model unless the gain is clear."""
+def _mix(weights: Weights, stop: MaskedRows, validation: MaskedRows, fit: _StreamFit) -> tuple[Critic, FitReport]:
+    """Mix on the stopping rows, validate on the others, keep the null model unless the gain is clear."""
     trainer = fit.trainer
     trainer.average = weights
 
-    def candidate_scores(questions: Questions) -> Floats32:
-        scores = trainer.predict(*questions.tensors()).numpy()
+    def candidate_scores(masked_rows: MaskedRows) -> Floats32:
+        scores = trainer.predict(*masked_rows.tensors()).numpy()
         return np.asarray(scores.reshape(len(STRENGTHS), _TWINS, *scores.shape[1:]).mean(axis=1))
 
     stopping = candidate_scores(stop)
     mixture = mixture_weights(stopping, stop)
-    gate = fit_gate(np.tensordot(mixture.astype(np.float32), stopping, 1), stop)
-    held_out = candidate_scores(judge)
-    gain = -losses(np.tensordot(mixture.astype(np.float32), held_out, 1), judge)
-    rows = int(judge.row.max()) + 1
+    shrinkage = fit_subset_shrinkage(np.tensordot(mixture.astype(np.float32), stopping, 1), stop)
+    held_out = candidate_scores(validation)
+    gain = -losses(np.tensordot(mixture.astype(np.float32), held_out, 1), validation)
+    rows = int(validation.row.max()) + 1
     names = [f"masked, sparsity {strength:g}" for strength in STRENGTHS]
-    alone = {name: float(-row[:rows].mean()) for name, row in zip(names, losses(held_out, judge), strict=True)}
+    alone = {name: float(-row[:rows].mean()) for name, row in zip(names, losses(held_out, validation), strict=True)}
     found = gain[:rows].astype(np.float64)
     report = FitReport("null", True, nothing_found(found), 0.0, {"null": 0.0, **alone})
-    if not is_clear(np.bincount(judge.row, gain * judge.weight).astype(np.float64)):
+    if not is_clear(np.bincount(validation.row, gain * validation.weight).astype(np.float64)):
         return Null(len(fit.classes.labels), len(fit.features)), report
     mixture = np.where(mixture > _LEAST, mixture, 0.0)
     share = torch.tensor(np.repeat(mixture, _TWINS) / _TWINS, dtype=torch.float32)
     weights = {**weights, "U": weights["U"] * share[:, None, None]}
-    critic = Masked(torch.tensor(fit.features.groups), fit.scaling, weights, torch.from_numpy(gate))
+    critic = Masked(torch.tensor(fit.features.groups), fit.scaling, weights, torch.from_numpy(shrinkage))
     kept = mixture > _LEAST
     # Converged: every network that counts was at its best before the last look.
     converged = bool((fit.best_at[np.repeat(kept, _TWINS)] < trainer.done // _EVERY * _EVERY).all())
@@ -280,7 +279,7 @@ def _judge(weights: Weights, stop: Questions, judge: Questions, fit: _StreamFit)
 
 
 def _training_gain(critic: Masked, fit: _StreamFit, enough: int) -> float:
-    """The information that the critic shows on the first rows it was trained on, as many as judged it."""
+    """The information that the critic shows on the first rows it was trained on, as many as validated it."""
     log_prior = torch.from_numpy(np.log(fit.classes.prior))
     values: list[Floats32] = []
     for x, s in fit.training_rows():

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from lowtide.errors import LowtideError, LowtideTypeError
 from lowtide.features import Features
-from lowtide.tables.columns import Told, finite, learn, numbers, one_hot
+from lowtide.tables.columns import DateUnit, check_finite, learn, numbers, one_hot
 from lowtide.types import Floats, Floats32
 
 _BLOCK = 8192
@@ -43,7 +43,7 @@ class TableEncoder:
     names: tuple[str, ...]
     categories: tuple[tuple[str, ...] | None, ...]
     fills: tuple[float | None, ...] = ()
-    dates: tuple[Told | None, ...] = ()
+    dates: tuple[DateUnit | None, ...] = ()
     others: tuple[bool, ...] = ()
 
     def __post_init__(self) -> None:
@@ -191,7 +191,7 @@ def read_rows(x: Any) -> Rows:
     if sparse.issparse(x):
         rows = sparse.csr_array(x, dtype=np.float32)
         rows.sum_duplicates()  # and sorts the columns of each row
-        finite(rows.data)
+        check_finite(rows.data)
         return _checked_shape(rows)
     if hasattr(x, "detach"):
         x = x.detach().cpu().numpy()
@@ -210,7 +210,7 @@ def read_rows(x: Any) -> Rows:
         raise LowtideError("X must hold numbers; give columns of text in a data frame") from error
     rows = _checked_shape(rows)
     for start in range(0, len(rows), _BLOCK):  # block by block: a memory map must not be read into memory at once
-        finite(rows[start : start + _BLOCK])
+        check_finite(rows[start : start + _BLOCK])
     return rows
 
 

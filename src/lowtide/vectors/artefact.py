@@ -24,7 +24,7 @@ from lowtide.errors import LowtideError
 from lowtide.interface import Estimate
 from lowtide.tables.encoder import TableEncoder, read_encoder
 from lowtide.types import Floats
-from lowtide.vectors.columns import Column, Hermite, Normaliser, read_vector
+from lowtide.vectors.columns import Hermite, NormalColumn, Normaliser, read_vector
 from lowtide.vectors.copula import Copula
 from lowtide.vectors.pairwise import Pairwise
 from lowtide.vectors.residual import Nets, Residual
@@ -120,7 +120,8 @@ class Structured:
         def side(name: str) -> Normaliser:
             linear = settings[f"{name}_linear"]
             columns = [
-                Column(array(f"{name}.{k}.knots"), array(f"{name}.{k}.values"), flag) for k, flag in enumerate(linear)
+                NormalColumn(array(f"{name}.{k}.knots"), array(f"{name}.{k}.values"), flag)
+                for k, flag in enumerate(linear)
             ]
             return Normaliser(tuple(columns))
 

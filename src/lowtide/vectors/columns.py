@@ -54,7 +54,7 @@ def _critical(n: int, level: float) -> float:
 
 
 @dataclass(frozen=True)
-class Column:
+class NormalColumn:
     """A monotone map of one column.
 
     Attributes:
@@ -77,15 +77,15 @@ class Column:
             return np.clip((column - centre) / scale, -_FARTHEST, _FARTHEST)
 
 
-def _standardised(column: Floats) -> Column | None:
+def _standardised(column: Floats) -> NormalColumn | None:
     """The z-score of a column, or None if one row is so far out that it would set the scale of all."""
     with np.errstate(over="ignore", invalid="ignore"):
         centre, scale = column.mean(), column.std()
         usable = np.abs(column - centre).max() <= _NORMAL_REACH * scale < np.inf
-    return Column(np.array([centre, scale]), np.empty(0), linear=True) if usable else None
+    return NormalColumn(np.array([centre, scale]), np.empty(0), linear=True) if usable else None
 
 
-def _ranked(column: Floats) -> Column:
+def _ranked(column: Floats) -> NormalColumn:
     """Middle ranks to normal scores, with mean 0 and variance 1 over the rows."""
     knots, inverse, counts = np.unique(column, return_inverse=True, return_counts=True)
     middle = (np.cumsum(counts) - 0.5 * counts) / len(column)
@@ -94,10 +94,10 @@ def _ranked(column: Floats) -> Column:
     spread = sample.std()
     values = (values - sample.mean()) / (spread if spread > 0 else 1.0)
     kept = np.unique(np.linspace(0, len(knots) - 1, _KNOTS).round().astype(int))
-    return Column(knots[kept], values[kept], linear=False)
+    return NormalColumn(knots[kept], values[kept], linear=False)
 
 
-def fit_column(column: Floats, level: float = 0.01) -> Column:
+def fit_column(column: Floats, level: float = 0.01) -> NormalColumn:
     """Standardise a column that passes a normality test, rank-normalise any other.
 
     Args:
@@ -106,7 +106,7 @@ def fit_column(column: Floats, level: float = 0.01) -> Column:
     """
     with np.errstate(over="ignore"):
         if np.ptp(column) < _NARROWEST:
-            return Column(column[:1], np.zeros(1), linear=False)
+            return NormalColumn(column[:1], np.zeros(1), linear=False)
     tested = np.sort(column[:: -(-len(column) // _TESTED)])
     if _shortfall(tested) <= _critical(len(tested), level):
         return _standardised(column) or _ranked(column)
@@ -117,7 +117,7 @@ def fit_column(column: Floats, level: float = 0.01) -> Column:
 class Normaliser:
     """One map per column; constant columns become 0."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[NormalColumn, ...]
 
     @classmethod
     def fit(cls, data: Floats) -> Normaliser:

@@ -113,10 +113,10 @@ class ResidualSettings:
         shuffles: product pairs per joint pair, in each batch.
         rate: step size of AdamW.
         decay: its weight decay.
-        epochs: at most; half of them when the gain is judged.
+        epochs: at most; half of them when the gain is measured.
         patience: epochs without progress of any member before training stops.
         watched: permutations of the rows early stopping watches.
-        judged: permutations of the rows the gain is judged on.
+        validated: permutations of the rows that the gain is measured on.
         errors: standard errors by which the held-out gain must exceed 0.
         objective: the variational bound that is maximised.
         prune: group decay of each input's outgoing weights.
@@ -133,7 +133,7 @@ class ResidualSettings:
     epochs: int = 120
     patience: int = 10
     watched: int = 6
-    judged: int = 16
+    validated: int = 16
     errors: float = 2.0
     objective: str = "js"
     prune: float = 2.0
@@ -212,7 +212,7 @@ class ResidualTrainer:
 
     @torch.no_grad()
     def _settle(self) -> None:
-        """Fix the constant that Donsker–Varadhan leaves free, so that members can be averaged and judged."""
+        """Fix the constant that Donsker–Varadhan leaves free, so that members can be averaged and compared."""
         if self.objective.logarithm:
             inputs, known = self.watch[1]
             excess = torch.logsumexp(known + self.nets(inputs), dim=1) - np.log(known.shape[-1])
@@ -236,11 +236,11 @@ class ResidualTrainer:
 
 
 def _held_out(
-    nets: Nets, base: Separable, s: Floats, x: Floats, judge: list[Order], count: int, rng: np.random.Generator
+    nets: Nets, base: Separable, s: Floats, x: Floats, validation: list[Order], count: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Gains over g = 0, row by row, of the base and of base plus networks, each member on its untouched fold."""
     alone, total = [], []
-    for k, held in enumerate(judge):
+    for k, held in enumerate(validation):
         a, b = s[held], x[held]
         order = np.vstack([np.arange(len(held))[None], orders(len(held), count, rng)])
         known = base.parts(a, b).permuted(order)
@@ -255,8 +255,8 @@ def fit_residual(
 ) -> tuple[Separable, Residual | None, Gain]:
     """Networks on the base that leaves them most to gain in all, if they gain clearly; else the last base alone.
 
-    The gain is judged on folds that neither training nor early stopping has seen; kept networks are refitted with the
-    judging folds in training.
+    The gain is measured on folds that neither training nor early stopping has seen; kept networks are refitted with the
+    validation folds in training.
 
     Args:
         bases: frozen critics, from the poorest to the richest.
@@ -275,7 +275,7 @@ def fit_residual(
     totals = []
     for base in bases:
         found = ResidualTrainer(Pairs(base, s, x), train, stop, setup, seed).run(setup.epochs // 2)
-        totals.append(_held_out(found.nets, base, s, x, parts, setup.judged, np.random.default_rng(seed)))
+        totals.append(_held_out(found.nets, base, s, x, parts, setup.validated, np.random.default_rng(seed)))
     alone = totals[-1][0]
     best = int(np.argmax([total.mean() for _, total in totals]))
     gain = Gain.of(totals[best][1] - alone)
