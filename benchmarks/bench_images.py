@@ -20,20 +20,20 @@ from typing import Any
 import numpy as np
 import torch
 from lowtide.cli.image_plan import write_release
+from lowtide.images.plan_file import FolderPlan
 from PIL import Image
 
 from lowtide import TIDE
 from lowtide.density.artefact import Density
-from lowtide.density.critics.causal import CausalNet
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_plan
+from lowtide.images.causal import CausalNet
 from lowtide.images.critic import ImageCritic
 from lowtide.images.encoder import Grid, ImageEncoder
 from lowtide.images.files import decode, encode, spread
 from lowtide.images.hider import ImageHider
 from lowtide.images.mechanism import ImageMechanism
 from lowtide.images.opening import open_images
-from lowtide.images.plan_file import FolderPlan
 from lowtide.images.policies import FixedPatches
 from lowtide.labels import Classes
 from lowtide.report.console import parse_arguments, print_table, shortest, write_json

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowtide.attack import scores
-from lowtide.attack.attackers import Attacker
+from lowtide.attack.attackers import Attacker, Together
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise, row_ids
 from lowtide.errors import LowtideError
 from lowtide.images.arrays import cached
-from lowtide.images.attackers import FROM_CLEAN, IMAGE_ATTACKERS, Together, from_clean
+from lowtide.images.attackers import FROM_CLEAN, IMAGE_ATTACKERS, from_clean
 from lowtide.images.edges import Album
 from lowtide.images.encoder import Chosen, Grid, Images, Stack
 from lowtide.images.folder import ImageFolder

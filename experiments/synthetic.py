@@ -2,7 +2,7 @@
 
 3,000 pairs, 70 % for training; the error is the mean of |estimate − truth| over the other 900, both clipped to ±5. In
 brackets the variant in which pairs are weighted by their true density, the closest reading of the paper's "weighted"
-error. Every method is given the same pairs; TIDE is called as TIDE(trim=5.0) in every cell.
+error. Every method is given the same pairs; TIDE is called as VectorTIDE(trim=5.0) in every cell.
 
 A second table leaves the paper's law: rotated, warped, X ~ S², and a three-way law, against the pairwise part alone and
 an ensemble of networks.
@@ -18,14 +18,13 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lowtide.density.tide import TIDE
 from lowtide.report.console import parse_arguments, print_table, write_json
+from lowtide.vectors import VectorTIDE
+from lowtide.vectors.artefact import Structured
 from lowtide.vectors.columns import Normaliser
-from lowtide.vectors.critic import Structured
-from lowtide.vectors.pairwise import Settings, correct
-from lowtide.vectors.residual import Training, fit_residual
-from lowtide.vectors.score import folds
-from lowtide.vectors.separable import Zero
+from lowtide.vectors.pairwise import PairwiseSettings, correct
+from lowtide.vectors.residual import ResidualSettings, fit_residual
+from lowtide.vectors.separable import Zero, folds
 from peers.estimators import Kernel, Neighbours, PlugIn, Ratio
 from synthetic_laws import Draw, Law, gaussian, square, three_way
 
@@ -55,12 +54,12 @@ class Cell:
 
 def tide(train: Draw, test: Draw, seed: int) -> Floats:
     """Ours, with nothing known about the law."""
-    return TIDE(trim=TRIM, random_state=seed).fit(train.x, train.s).density(test.x, test.s)
+    return VectorTIDE(trim=TRIM, random_state=seed).fit(train.x, train.s).density(test.x, test.s)
 
 
 def paper_recipe(train: Draw, test: Draw, seed: int) -> Floats:
     """The paper's network and training, as run."""
-    model = TIDE(trim=TRIM, recipe="paper", random_state=seed)
+    model = VectorTIDE(trim=TRIM, recipe="paper", random_state=seed)
     return model.fit(train.x, train.s).density(test.x, test.s)
 
 
@@ -102,7 +101,7 @@ def pairwise_alone(train: Draw, test: Draw, seed: int) -> Floats:
     """The sparse pairwise basis without copula and networks."""
     s_map, x_map, rng = Normaliser.fit(train.s), Normaliser.fit(train.x), np.random.default_rng(seed)
     a, b = s_map(train.s), x_map(train.x)
-    found, _ = correct(lambda s, x: Zero(), a, b, folds(len(a), 5, rng), Settings(), rng)
+    found, _ = correct(lambda s, x: Zero(), a, b, folds(len(a), 5, rng), PairwiseSettings(), rng)
     base = Zero() if found is None else found
     return np.asarray(base.parts(s_map(test.s), x_map(test.x)).paired())
 
@@ -111,7 +110,7 @@ def networks_alone(train: Draw, test: Draw, seed: int) -> Floats:
     """Five early-stopped networks without any structure."""
     s_map, x_map = Normaliser.fit(train.s), Normaliser.fit(train.x)
     a, b = s_map(train.s), x_map(train.x)
-    base, networks, _ = fit_residual([Zero()], a, b, Training(errors=-np.inf), seed)
+    base, networks, _ = fit_residual([Zero()], a, b, ResidualSettings(errors=-np.inf), seed)
     return Structured(s_map, x_map, base, networks, 0.0).values(test.x, test.s)
 
 

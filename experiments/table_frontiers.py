@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from lowtide import TIDE, Obfuscator
 from lowtide.attack import scores
-from lowtide.attack.attackers import ATTACKERS
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
 from lowtide.errors import LowtideError
 from lowtide.features import Features
@@ -28,6 +27,7 @@ from lowtide.labels import read_classes
 from lowtide.report.console import print_table, write_json
 from lowtide.report.figures import Series, plot_frontiers
 from lowtide.table_files.reading import read
+from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.encoder import read_table
 from lowtide.tables.mechanism import TableMechanism
 from lowtide.tables.planning import Point

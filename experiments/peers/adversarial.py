@@ -22,8 +22,9 @@ from torch import nn
 
 from lowtide.errors import Floats, LowtideError, count, within
 from lowtide.images.convnets import to_input
-from lowtide.images.encoder import Images, Pixels, as_images
+from lowtide.images.encoder import Images, as_images
 from lowtide.threads import one_thread
+from lowtide.types import Pixels
 from peers.filter_training import Training
 from peers.image_hiders import RivalledImages
 from peers.unet import UNet

@@ -14,9 +14,10 @@ from torch.nn.functional import cross_entropy, mse_loss
 
 from lowtide.errors import Floats
 from lowtide.images.convnets import augment, fast, small_cnn, to_input
-from lowtide.images.encoder import Images, Ints
-from lowtide.labels import Labels, read_classes
+from lowtide.images.encoder import Images
+from lowtide.labels import read_classes
 from lowtide.progress import progress_bar
+from lowtide.types import Ints, Labels
 from peers.unet import UNet
 
 if TYPE_CHECKING:

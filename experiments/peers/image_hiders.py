@@ -24,7 +24,8 @@ from scipy import ndimage
 
 from lowtide.auditing.distortion import overall_rms, relative
 from lowtide.errors import LowtideError, count, within
-from lowtide.images.encoder import Grid, Images, Ints, Pixels, Stack, as_images, mean_image
+from lowtide.images.encoder import Grid, Images, Stack, as_images, mean_image
+from lowtide.types import Ints, Pixels
 
 Change = Callable[[Pixels], Pixels]
 Shape = tuple[int, int, int]

@@ -21,7 +21,7 @@ from lowtide.errors import LowtideError
 from lowtide.files import check_replaceable, write_folder
 
 FORMAT = "lowtide-density"
-VERSION = 2  # 1 had no missing numbers, dates or merged categories in its encoder; it is still read
+VERSION = 3  # 1 had no missing numbers, dates or merged categories in its encoder, 2 no kind; both are still read
 _CONFIG, _MODEL = "config.json", "model.safetensors"
 _MARK = "lowtide-"  # how the format of every bundle begins
 _NAMES = frozenset({_CONFIG, _MODEL, "card.json", "card.md"})  # what a bundle may hold

@@ -286,7 +286,7 @@ class Modality(Protocol):
         mechanisms: names of the mechanisms it has; the first is the default.
         default_budget: in nats.
         critics: classes of critics it adds to those of `lowtide.density.critics`, by the name they are saved under.
-        attackers: makers of attackers, from a seed, by name.
+        attackers: makers of attackers (`Maker`, or `Continued`), by name.
         joins_attackers: whether several attackers are also joined into one, "together".
     """
 
@@ -299,34 +299,59 @@ class Modality(Protocol):
 
     @property
     def critics(self) -> Mapping[str, Any]:
-        """Classes of critics, by name."""
+        """Classes of critics by the name they are saved under."""
         ...
 
     @property
     def attackers(self) -> Mapping[str, Any]:
-        """Makers of attackers, by name."""
+        """Makers of attackers, from a seed, by name."""
         ...
 
     @property
     def joins_attackers(self) -> bool:
-        """Whether attackers are joined."""
+        """Whether several attackers are also joined into one."""
         ...
 
-    def claims(self, x: Any) -> bool:
-        """Whether an object in memory is of this kind."""
+    def claims(self, x: Any, features: Any = None) -> bool:
+        """Whether an object in memory is of this kind, or `features` describes features of this kind."""
         ...
 
     # Density
 
-    def fit_density(self, x: Any, s: ArrayLike, options: Any, groups: ArrayLike | None) -> Any:
-        """Fit a `Density`; see `TIDE.fit`."""
+    def fit_density(self, x: Any, s: ArrayLike | None, options: Any, groups: ArrayLike | None) -> Any:
+        """Fit a `Density`; see `TIDE.fit`. `options` are those of `lowtide.density.options`."""
         ...
 
     def read_encoder(self, config: Mapping[str, Any], tensors: Mapping[str, Any]) -> Any:
-        """Rebuild the encoder of a saved density."""
+        """Rebuild the `Encoder` of a saved density from what its `to_config` and `tensors` gave."""
+        ...
+
+    def explain(self, density: Any, sample: Any, *, budget: float | None, secret_class: Any, seed: int) -> Any:
+        """Explain what one sample tells; see `Density.explain`. A kind without explanations raises a `LowtideError`."""
         ...
 
     # Attack
+
+    def rows(self, x: Any) -> Any:
+        """Read data as attackers learn from it, an `AttackRows`."""
+        ...
+
+    def rows_like(self, x: Any, rows: Any, clean: Any) -> tuple[Any, str | None]:
+        """Read a release as clean data was read, for attackers that have seen clean data only.
+
+        Args:
+            x: the release.
+            rows: its own reading, an `AttackRows`.
+            clean: the reading of the clean data.
+
+        Returns:
+            An `AttackRows` and `None`; or `None`, and why the release cannot be read so.
+        """
+        ...
+
+    def numbers(self, rows: Any) -> Any:
+        """What attackers learn from (`AttackRows.data`) as numbers, (n, columns), dense or CSR."""
+        ...
 
     # Disclose
 

@@ -1,20 +1,19 @@
-"""What the secret is: a class out of finitely many, or a vector of numbers."""
+"""What the secret is: a class out of finitely many."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from lowtide.errors import Floats, LowtideError
+from lowtide.errors import LowtideError
+from lowtide.types import Floats, Labels
 
-Labels = NDArray[np.intp]
 Label = str | int | float | bool
-SecretKind = Literal["auto", "classes", "vector"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +37,7 @@ class Classes:
             raise LowtideError(f"s has {len(labels)} class; a secret needs at least two classes to leak anything")
         if len(labels) > max(2, rows // 2):
             raise LowtideError(
-                f"s has {len(labels)} classes in {rows} rows; for numbers use secret='vector', "
+                f"s has {len(labels)} classes in {rows} rows; for numbers use lowtide.vectors.VectorTIDE, "
                 "for labels merge the rare ones"
             )
         if single:
@@ -60,10 +59,8 @@ class Classes:
         return np.array(codes, dtype=np.intp)
 
 
-def is_vector(s: ArrayLike, kind: SecretKind = "auto") -> bool:
-    """Whether the secret is a vector of numbers: told so, several columns, or numbers that are not whole."""
-    if kind != "auto":
-        return kind == "vector"
+def is_vector(s: ArrayLike) -> bool:
+    """Whether a secret is a vector of numbers: several columns, or numbers that are not whole."""
     array = np.asarray(s)
     if array.ndim == 2 and array.shape[1] > 1:
         return True
@@ -75,20 +72,6 @@ def read_classes(s: ArrayLike) -> tuple[Classes, Labels]:
     values = plain_labels(s)
     classes = Classes.from_counts(Counter(values))
     return classes, classes.encode(s)
-
-
-def read_vector(s: ArrayLike) -> Floats:
-    """Return a vector-valued secret as (n, d) floats."""
-    try:
-        array = np.asarray(s, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise LowtideError("a vector-valued secret must hold numbers; for labels use secret='classes'") from error
-    array = array[:, None] if array.ndim == 1 else array
-    if array.ndim != 2 or array.shape[1] == 0:
-        raise LowtideError(f"s must have shape (n,) or (n, d), got {array.shape}")
-    if not np.isfinite(array).all():
-        raise LowtideError("s has NaN or infinite entries; drop those rows")
-    return array
 
 
 def plain_labels(s: Any) -> list[Label]:

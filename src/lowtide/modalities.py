@@ -80,10 +80,15 @@ def kinds() -> Iterable[Modality]:
     return (get(name) for name in names())
 
 
-def of(x: Any) -> Modality:
-    """The kind of an object in memory: a table, an array, images, texts."""
+def of(x: Any, features: Any = None) -> Modality:
+    """The kind of an object in memory: a table, an array, images, texts.
+
+    Args:
+        x: the data.
+        features: what one feature is, as a user says it (see `TIDE`), which may tell the kind, too.
+    """
     for modality in kinds():
-        if modality.claims(x):
+        if modality.claims(x, features):
             return modality
     raise LowtideError(
         f"{type(x).__name__} is not data that Lowtide reads; give a data frame, an array, images or texts"

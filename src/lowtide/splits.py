@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-from lowtide.errors import Floats, LowtideError
-from lowtide.labels import Labels
+from lowtide.errors import LowtideError
+from lowtide.types import Bools, Floats, Labels
 
 
 class Split(NamedTuple):
@@ -59,7 +59,7 @@ def grouped(codes: Labels, groups: Labels, share: float, *, seed: np.random.Seed
     return Split(np.flatnonzero(~aside[groups]), np.flatnonzero(aside[groups]))
 
 
-def _give_every_class(aside: NDArray[np.bool_], members: Floats, rng: np.random.Generator) -> None:
+def _give_every_class(aside: Bools, members: Floats, rng: np.random.Generator) -> None:
     """Set a further group aside for each class that has none, without taking all of any class."""
     total = members.sum(axis=0)
     for code in np.flatnonzero(total > 0):
@@ -74,3 +74,29 @@ def _give_every_class(aside: NDArray[np.bool_], members: Floats, rng: np.random.
                 "these groups cannot be split with every class on both sides: each class needs rows in two groups "
                 "or more that are not all of another class; use smaller groups"
             )
+
+
+def read_groups(groups: ArrayLike | None, rows: int) -> Labels | None:
+    """Groups as codes (n,), in the order of first appearance; a row whose group is missing is a group of its own.
+
+    Args:
+        groups: n values of any kind that can be compared, or a column of a table; `None` stays `None`.
+        rows: n.
+    """
+    if groups is None:
+        return None
+    listed: Any = groups.to_pylist() if hasattr(groups, "to_pylist") else groups
+    if isinstance(listed, (str, bytes)) or not hasattr(listed, "__len__"):
+        raise LowtideError(f"groups must hold one value per row, got {type(groups).__name__}")
+    if len(listed) != rows:
+        raise LowtideError(f"there are {rows} rows and groups has {len(listed)} entries; they must match")
+    numbers: dict[object, int] = {}
+    try:
+        return np.array([numbers.setdefault(_key(one, row), len(numbers)) for row, one in enumerate(listed)], np.intp)
+    except TypeError:
+        raise LowtideError("groups must hold one plain value per row: a name or a number") from None
+
+
+def _key(value: Any, row: int) -> tuple[bool, object]:
+    missing = value is None or (isinstance(value, (float, np.floating)) and bool(np.isnan(value)))
+    return (True, row) if missing else (False, value)

@@ -1,6 +1,7 @@
 """The panel: one split, honest headlines, and what a fixed attacker does not see."""
 
 import datetime as dt
+from importlib import metadata
 
 import numpy as np
 import pandas as pd
@@ -8,11 +9,15 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from scipy.stats import binom
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB, MultinomialNB
+from sklearn.tree import DecisionTreeClassifier
 
 from lowtide import worlds
-from lowtide.attack.attackers import ATTACKERS
 from lowtide.attack.panel import attack
 from lowtide.errors import LowtideError
+from lowtide.tables.attackers import ATTACKERS
 
 QUICK = ("logistic regression", "boosted trees")
 
@@ -221,3 +226,90 @@ def test_test_rows_that_cannot_be(test, message):
     x, s = worlds.redundant_bit(2).sample(300, seed=4)
     with pytest.raises(LowtideError, match=message):
         attack(x, s, test=test, progress=False)
+
+
+def test_groups_of_a_table_stay_on_one_side():
+    """A row names its household: who knows the household knows the secret, until households are kept apart."""
+    rng = np.random.default_rng(0)
+    household = np.repeat(np.arange(60), 10)
+    s = rng.integers(0, 2, 60)[household]
+    x = np.eye(60)[household]
+    mixed = attack(x, s, attackers=["logistic regression"], progress=False)
+    apart = attack(x, s, groups=household, attackers=["logistic regression"], progress=False)
+    assert mixed.headline.accuracy.value > 0.9
+    assert apart.headline.information.value < 0.05
+    tested = np.isin(np.arange(600), apart.rows)
+    assert not np.intersect1d(household[tested], household[~tested]).size
+
+
+class TestAttackersOfAUser:
+    """Classifiers of scikit-learn beside ours, and attackers that other packages bring."""
+
+    world = worlds.shifted_gaussian(2, dimension=2, shift=2.0)
+
+    def rows(self, n=400):
+        return self.world.sample(n, seed=0)
+
+    def test_classifiers_are_attackers(self):
+        x, s = self.rows()
+        tree = DecisionTreeClassifier(max_depth=3)
+        report = attack(x, s, clean=x, attackers=[tree, "boosted trees", GaussianNB(), GaussianNB()], progress=False)
+        names = ["DecisionTreeClassifier", "boosted trees", "GaussianNB", "GaussianNB 2"]
+        assert [one.attacker for one in report.retrained] == names
+        assert [one.attacker for one in report.clean] == [one.attacker for one in report.fixed] == names
+        assert all(one.information.low > 0.05 for one in report.retrained)
+        assert not hasattr(tree, "tree_"), "a copy is fitted"
+
+    def test_one_classifier_alone_and_the_same_seed_twice(self):
+        x, s = self.rows()
+        forest = RandomForestClassifier(5)
+        first, second = (attack(x, s, attackers=forest, progress=False) for _ in range(2))
+        np.testing.assert_array_equal(first.probabilities, second.probabilities)
+
+    def test_an_overconfident_classifier_is_calibrated(self):
+        rng = np.random.default_rng(1)
+        x, s = rng.standard_normal((600, 5)), rng.integers(0, 2, 600)
+        report = attack(x, s, attackers=[DecisionTreeClassifier()], progress=False)
+        assert report.headline.information.value > -0.02, "it is sure of what it has learnt by heart"
+
+    def test_classifiers_read_images_and_texts_as_numbers(self):
+        s = np.arange(120) % 2
+        rng = np.random.default_rng(2)
+        images = (rng.integers(0, 100, (120, 8, 8)) + 80 * s[:, None, None]).astype(np.uint8)
+        texts = ["a word of ours" if one else "a word of theirs" for one in s]
+        for release in (images, texts):
+            report = attack(release, s, attackers=[LogisticRegression()], progress=False)
+            assert report.headline.accuracy.value > 0.9
+
+    @pytest.mark.parametrize("wrong", [3, object()])
+    def test_anything_else_is_refused(self, wrong):
+        with pytest.raises(LowtideError, match="a scikit-learn classifier with predict_proba"):
+            attack(*self.rows(), attackers=["boosted trees", wrong])
+
+    def test_other_packages_add_attackers(self, monkeypatch):
+        class ForTexts(MultinomialNB):
+            kind = "texts"
+
+        def trees(seed):
+            return ATTACKERS["boosted trees"](seed)
+
+        class Entry:
+            def __init__(self, name, value):
+                self.name, self.value = name, value
+
+            def load(self):
+                return self.value
+
+        added = [Entry("bayes", GaussianNB), Entry("other trees", trees), Entry("words of bayes", ForTexts)]
+        plain = metadata.entry_points
+        monkeypatch.setattr(
+            metadata, "entry_points", lambda **by: added if by == {"group": "lowtide.attackers"} else plain(**by)
+        )
+        x, s = self.rows()
+        report = attack(x, s, attackers=["bayes", "other trees", "boosted trees"], progress=False)
+        assert [one.attacker for one in report.retrained] == ["bayes", "other trees", "boosted trees"]
+        assert report.retrained[1].information == report.retrained[2].information
+        with pytest.raises(LowtideError, match=r"must be one of .*'bayes', 'other trees'"):
+            attack(x, s, attackers="words of bayes")
+        texts = ["ours it is" if one else "theirs it is" for one in s]
+        assert attack(texts, s, attackers="words of bayes", progress=False).headline.accuracy.value == 1.0

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy import sparse
 
 from lowtide.density.artefact import Density, FitReport
 from lowtide.density.critics.base import Null
@@ -13,9 +14,11 @@ from lowtide.density.critics.masked import Masked, Shape, initial_weights
 from lowtide.density.scaling import RankScaling
 from lowtide.errors import LowtideError
 from lowtide.features import Features
+from lowtide.images.encoder import Grid, ImageEncoder
 from lowtide.interface import Estimate
 from lowtide.labels import Classes
 from lowtide.tables.encoder import TableEncoder, read_table
+from lowtide.texts.encoder import TextEncoder
 
 GROUPS = np.array([0, 1, 1, 2, 3, 3, 3, 4])
 
@@ -177,12 +180,40 @@ class TestDamage:
 
     def test_a_newer_version(self, bundle):
         self.edit(bundle, version=99)
-        with pytest.raises(LowtideError, match="format version 99, this Lowtide reads up to 2; upgrade"):
+        with pytest.raises(LowtideError, match="format version 99, this Lowtide reads up to 3; upgrade"):
             Density.load(bundle)
 
     def test_the_version_before_had_less_in_its_encoder(self, density, rows, bundle):
         self.edit(bundle, version=1, encoder={"names": [], "categories": [None] * len(GROUPS)})
         np.testing.assert_array_equal(Density.load(bundle).density(rows), density.density(rows))
+
+    def test_the_version_without_a_kind(self, density, rows, bundle):
+        encoder = json.loads((bundle / "config.json").read_text())["encoder"]
+        assert encoder.pop("kind") == "tables"
+        self.edit(bundle, version=2, encoder=encoder)
+        np.testing.assert_array_equal(Density.load(bundle).density(rows), density.density(rows))
+
+    @pytest.mark.parametrize(
+        "encoder",
+        [ImageEncoder(Grid(4, 4, 1, 2)), TextEncoder.learn(["a b", "b c", "a c", "a b"])],
+        ids=["images", "texts"],
+    )
+    def test_the_version_without_a_kind_of_other_data(self, encoder, tmp_path):
+        features = encoder.features()
+        null = Density(Classes(("a", "b"), np.array([0.5, 0.5])), features, Null(2, len(features)), 3.0, encoder)
+        null.save(tmp_path / "old")
+        config = json.loads((tmp_path / "old" / "config.json").read_text())
+        assert config["encoder"].pop("kind") == encoder.kind
+        self.edit(tmp_path / "old", version=2, encoder=config["encoder"])
+        loaded = Density.load(tmp_path / "old")
+        assert type(loaded.encoder) is type(encoder)
+        assert loaded.features == features
+
+    def test_an_unknown_kind(self, bundle):
+        encoder = json.loads((bundle / "config.json").read_text())["encoder"]
+        self.edit(bundle, encoder={**encoder, "kind": "sounds"})
+        with pytest.raises(LowtideError, match=r"kind must be one of .* got 'sounds'"):
+            Density.load(bundle)
 
     def test_an_encoder_that_does_not_fit_itself(self, bundle):
         self.edit(bundle, encoder={"names": [], "categories": [None] * len(GROUPS), "fills": [1.0]})
@@ -212,6 +243,16 @@ class TestDamage:
         with pytest.raises(LowtideError, match="not a Lowtide folder of this kind; nothing was changed"):
             density.save(tmp_path / "precious")
         assert (tmp_path / "precious" / "thesis.txt").exists()
+
+
+def test_a_table_has_no_explanation(density, rows):
+    with pytest.raises(LowtideError, match="for densities of texts"):
+        density.explain(rows[0])
+
+
+def test_sparse_rows_need_a_critic_that_reads_them(density, rows):
+    with pytest.raises(LowtideError, match=r"fitted on dense rows; give X\.toarray"):
+        density.conditionals(sparse.csr_array(rows))
 
 
 def test_refuses_bad_questions(density, rows):

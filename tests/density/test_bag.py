@@ -213,7 +213,7 @@ def test_same_seed_same_result(world, last_look):
 def test_an_interrupted_fit_goes_on_where_it_stopped(at, world, last_look, tmp_path, monkeypatch):
     x, s = world.sample(1500, seed=0)
     whole = fit(x, s, steps=32)
-    step, taken = bag_fitting.Trainer.step, []
+    step, taken = bag_fitting.BagTrainer.step, []
 
     def counted(trainer):
         if len(taken) == at:
@@ -224,7 +224,7 @@ def test_an_interrupted_fit_goes_on_where_it_stopped(at, world, last_look, tmp_p
         taken.append("step")
         step(trainer)
 
-    monkeypatch.setattr(bag_fitting.Trainer, "step", counted)
+    monkeypatch.setattr(bag_fitting.BagTrainer, "step", counted)
     with pytest.raises(KeyboardInterrupt):
         fit(x, s, steps=32, checkpoint=str(tmp_path))
     assert list(tmp_path.iterdir())

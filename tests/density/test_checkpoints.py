@@ -5,7 +5,7 @@ import pytest
 
 from lowtide import TIDE, worlds
 from lowtide.density.checkpoints import Checkpoints
-from lowtide.density.training import Trainer
+from lowtide.density.training import MaskedTrainer
 from lowtide.errors import LowtideError
 
 SAMPLE = worlds.shifted_gaussian(2, dimension=3, shift=1.5).sample(240, seed=0)
@@ -13,7 +13,7 @@ SAMPLE = worlds.shifted_gaussian(2, dimension=3, shift=1.5).sample(240, seed=0)
 
 def interrupt_at(monkeypatch, step):
     """Press Ctrl-C after so many training steps in all."""
-    original, calls = Trainer.step, []
+    original, calls = MaskedTrainer.step, []
 
     def stepping(self, *arguments):
         if len(calls) == step:
@@ -23,13 +23,13 @@ def interrupt_at(monkeypatch, step):
         calls.append(1)
         original(self, *arguments)
 
-    monkeypatch.setattr(Trainer, "step", stepping)
+    monkeypatch.setattr(MaskedTrainer, "step", stepping)
 
 
 def count_steps(monkeypatch):
     """A list that grows with every training step."""
-    original, calls = Trainer.step, []
-    monkeypatch.setattr(Trainer, "step", lambda self, *a: (calls.append(1), original(self, *a))[1])
+    original, calls = MaskedTrainer.step, []
+    monkeypatch.setattr(MaskedTrainer, "step", lambda self, *a: (calls.append(1), original(self, *a))[1])
     return calls
 
 

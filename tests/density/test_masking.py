@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from lowtide.density.masked_fitting import fit_masked
-from lowtide.density.masking import Subsets
+from lowtide.density.masking import SubsetSampler
 from lowtide.density.options import Options
 from lowtide.features import one_per_column
 from lowtide.labels import read_classes
@@ -20,25 +20,25 @@ class Only:
     def draw(self, shape, rows, generator):
         return torch.from_numpy(self.seen).expand(*shape, -1)
 
-    def judge(self, n, rng):
+    def held_out_masks(self, n, rng):
         return ((np.tile(self.seen, (n, 1)), 1.0),)
 
 
-class TestSubsets:
+class TestSubsetSampler:
     def test_draws_whole_rows_prefixes_and_subsets(self):
-        masks = Subsets(4).draw(torch.Size((3, 2000)), None, torch.Generator().manual_seed(0))
+        masks = SubsetSampler(4).draw(torch.Size((3, 2000)), None, torch.Generator().manual_seed(0))
         assert masks.shape == (3, 2000, 4)
         assert masks.all(dim=-1).float().mean() > 0.5
         assert not masks[..., 0].all()  # subsets leave out the first feature, too
 
     def test_weights_sum_to_one(self):
         for m in (1, 5):
-            kinds = Subsets(m).judge(7, np.random.default_rng(0))
+            kinds = SubsetSampler(m).held_out_masks(7, np.random.default_rng(0))
             assert sum(weight for _, weight in kinds) == pytest.approx(1.0)
             assert kinds[0][0].all()
 
 
-class TestOwnExposure:
+class TestOwnSampler:
     @pytest.fixture
     def copies(self):
         rng = np.random.default_rng(5)
@@ -50,7 +50,7 @@ class TestOwnExposure:
         x, s = copies
         classes, codes = read_classes(s)
         _, report = fit_masked(
-            x, codes, classes, one_per_column(2), Options(steps=160, progress=False), exposure=Only(seen)
+            x, codes, classes, one_per_column(2), Options(steps=160, progress=False), sampler=Only(seen)
         )
         assert (report.held_out.value > 0.6) == learns
         assert report.held_out.high < 0.05 or learns
@@ -59,7 +59,7 @@ class TestOwnExposure:
         x, s = copies
         classes, codes = read_classes(s)
         _, report = fit_masked(
-            x, codes, classes, one_per_column(2), Options(steps=160, progress=False), exposure=Only([False, True])
+            x, codes, classes, one_per_column(2), Options(steps=160, progress=False), sampler=Only([False, True])
         )
         assert report.chosen == "null"
         assert report.held_out.value == 0.0 <= report.held_out.high

@@ -7,8 +7,9 @@ import pytest
 from lowtide import TIDE, worlds
 from lowtide.density import fitting
 from lowtide.density.streaming import Survey
-from lowtide.density.training import Trainer
+from lowtide.density.training import MaskedTrainer
 from lowtide.errors import LowtideError
+from lowtide.tables.encoder import read_table
 
 WORLD = worlds.shifted_gaussian(2, dimension=4, moved=2)
 
@@ -52,7 +53,7 @@ def test_a_memory_map_beyond_the_limit_is_streamed(tmp_path, monkeypatch):
 
 def test_an_interrupted_stream_goes_on(tmp_path, monkeypatch):
     batches = [WORLD.sample(500, seed=k) for k in range(6)]
-    original, done = Trainer.step, []
+    original, done = MaskedTrainer.step, []
 
     def step(self, *arguments):
         if len(done) == 250:
@@ -60,7 +61,7 @@ def test_an_interrupted_stream_goes_on(tmp_path, monkeypatch):
         done.append(1)
         original(self, *arguments)
 
-    monkeypatch.setattr(Trainer, "step", step)
+    monkeypatch.setattr(MaskedTrainer, "step", step)
     with pytest.raises(KeyboardInterrupt):
         TIDE(max_steps=400, checkpoint=str(tmp_path)).fit(batches)
     assert [path.name for path in tmp_path.iterdir()] == ["stream.safetensors"]
@@ -85,7 +86,7 @@ def test_frames_as_batches():
 
 
 def test_the_survey_holds_out_a_uniform_sample_in_constant_memory():
-    survey = Survey(seed=0)
+    survey = Survey(0, read_table)
     for start in range(0, 40_000, 1000):
         survey.take(np.arange(start, start + 1000, dtype=np.float32)[:, None], np.arange(1000) % 2)
     assert len(survey.held_at) == len(survey.held_x) == 4096

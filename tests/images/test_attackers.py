@@ -8,11 +8,11 @@ import torch
 
 from lowtide import worlds
 from lowtide.attack import scores
-from lowtide.attack.attackers import Held
+from lowtide.attack.attackers import Held, Together
 from lowtide.attack.panel import attack
 from lowtide.errors import LowtideError
 from lowtide.images import attackers, edges
-from lowtide.images.attackers import FROM_CLEAN, IMAGE_ATTACKERS, Together
+from lowtide.images.attackers import FROM_CLEAN, IMAGE_ATTACKERS
 from lowtide.images.convnets import to_input
 from lowtide.images.edges import Album, edges_and_shades
 from lowtide.images.encoder import Grid, Stack

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.density.critics.causal import CausalNet
+from lowtide.images.causal import CausalNet
 from lowtide.images.convnets import paper_cnn, small_cnn
 from lowtide.images.critic import ImageCritic, PaperImages, masked_input, pixels_seen
 from lowtide.images.encoder import Grid

@@ -10,6 +10,7 @@ import torch
 from lowtide import TIDE, Density
 from lowtide.bundles import write_bundle
 from lowtide.density.objectives import normalise
+from lowtide.density.options import Options
 from lowtide.errors import LowtideError
 from lowtide.images import fitting as image_fitting
 from lowtide.images import training as image_training
@@ -243,7 +244,6 @@ class TestBadInput:
             ({"features": 17}, "a patch of 17 pixels is larger than the image"),
             ({"features": 0}, "patch"),
             ({"critic": "bag"}, "critic='bag' is for tables"),
-            ({"secret": "vector"}, "for images give classes"),
         ],
     )
     def test_options(self, options, message):
@@ -252,8 +252,12 @@ class TestBadInput:
 
     def test_shapes(self, tide):
         x, s = draw(20, 0)
-        with pytest.raises(LowtideError, match="there are 20 images"):
+        with pytest.raises(LowtideError, match="X has 20 images"):
             fit(x, s[:5])
+        with pytest.raises(LowtideError, match="VectorTIDE"):
+            fit(x, np.random.default_rng(0).random(20))
+        with pytest.raises(LowtideError, match="texts and sparse rows only"):
+            image_fitting.fit_images(x, s, Options(features=4), groups=range(20))
         with pytest.raises(LowtideError, match="minimum of 8"):
             fit(x[:4], s[:4])
         with pytest.raises(LowtideError, match="images must be bytes"):

@@ -7,8 +7,8 @@ from scipy import sparse
 
 from lowtide import worlds
 from lowtide.attack import scores
-from lowtide.attack.attackers import ATTACKERS
 from lowtide.errors import LowtideError
+from lowtide.tables.attackers import ATTACKERS
 
 STRONG = ("boosted trees", "network", "critic")
 

@@ -28,29 +28,29 @@ def surroundings(draw):
 
 class TestAround:
     @given(surroundings(), st.integers(0, 2**16))
-    def test_masks_stay_between_the_least_and_the_most(self, exposure, seed):
-        m = len(exposure.released)
-        drawn = exposure.draw(torch.Size((3, 40)), None, generator(seed)).numpy()
-        assert drawn.shape == (3, 40, 2 * m if exposure.standins else m)
+    def test_masks_stay_between_the_least_and_the_most(self, sampler, seed):
+        m = len(sampler.released)
+        drawn = sampler.draw(torch.Size((3, 40)), None, generator(seed)).numpy()
+        assert drawn.shape == (3, 40, 2 * m if sampler.standins else m)
         raw = drawn[..., :m].reshape(-1, m)
-        release = (raw == exposure.released).all(axis=1)
-        between = ((raw | ~exposure.least) & (exposure.most | ~raw)).all(axis=1)
+        release = (raw == sampler.released).all(axis=1)
+        between = ((raw | ~sampler.least) & (sampler.most | ~raw)).all(axis=1)
         assert (release | between).all()
-        if exposure.standins:
+        if sampler.standins:
             np.testing.assert_array_equal(drawn[..., m:], ~drawn[..., :m])
 
     @given(surroundings(), st.integers(1, 6))
-    def test_the_release_is_the_main_question(self, exposure, n):
-        asked = exposure.judge(n, np.random.default_rng(0))
-        m = len(exposure.released)
+    def test_the_release_is_the_main_question(self, sampler, n):
+        asked = sampler.held_out_masks(n, np.random.default_rng(0))
+        m = len(sampler.released)
         assert sum(weight for _, weight in asked) == pytest.approx(1.0)
-        assert all(mask.shape == (n, 2 * m if exposure.standins else m) for mask, _ in asked)
-        assert (asked[0][0][:, :m] == exposure.released).all()
+        assert all(mask.shape == (n, 2 * m if sampler.standins else m) for mask, _ in asked)
+        assert (asked[0][0][:, :m] == sampler.released).all()
 
     def test_half_of_the_training_rows_show_the_release(self):
-        exposure = Around(np.array([True, False, True, True]), np.zeros(4, bool), np.ones(4, bool), False)
-        drawn = exposure.draw(torch.Size((4000,)), None, generator()).numpy()
-        share = (drawn == exposure.released).all(axis=1).mean()
+        sampler = Around(np.array([True, False, True, True]), np.zeros(4, bool), np.ones(4, bool), False)
+        drawn = sampler.draw(torch.Size((4000,)), None, generator()).numpy()
+        share = (drawn == sampler.released).all(axis=1).mean()
         assert 0.5 < share < 0.62
         assert drawn[:, 1].any()  # the others show what the release hides, too
 
@@ -66,7 +66,7 @@ class TestHistories:
 
     @given(st.integers(1, 5).flatmap(lambda m: flags(7, m)), st.integers(0, 2**16))
     def test_so_do_those_that_judge(self, hidden, seed):
-        asked = Histories(hidden).judge(7, np.random.default_rng(seed))
+        asked = Histories(hidden).held_out_masks(7, np.random.default_rng(seed))
         assert sum(weight for _, weight in asked) == pytest.approx(1.0)
         np.testing.assert_array_equal(asked[0][0], np.concatenate([~hidden, hidden], axis=1))
         for masks, _ in asked:
@@ -105,7 +105,7 @@ class TestHistories:
 
 def test_whole_rows():
     assert Whole(3).draw(torch.Size((2, 4)), None, generator()).shape == (2, 4, 3)
-    ((mask, weight),) = Whole(3).judge(5, np.random.default_rng(0))
+    ((mask, weight),) = Whole(3).held_out_masks(5, np.random.default_rng(0))
     assert mask.all()
     assert mask.shape == (5, 3)
     assert weight == 1.0

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lowtide.attack.panel import attack
 from lowtide.errors import LowtideError
 from lowtide.splits import grouped
-from lowtide.texts.attackers import TEXT_ATTACKERS, Corpus
+from lowtide.texts.attackers import TEXT_ATTACKERS, read_pieces
 from lowtide.worlds.text import naive_bayes_text
 
 WORLD = naive_bayes_text(150, length=12.0, charged=0.3, strength=1.0, seed=3)
@@ -89,16 +89,16 @@ def test_groups_of_one_class_each_are_refused():
 @settings(deadline=None)
 @given(st.lists(st.text(), max_size=12))
 def test_any_texts_can_be_read(texts):
-    corpus = Corpus.of(texts)
-    assert corpus.shape[0] == len(texts)
-    again = Corpus.of(texts, reader=corpus.reader)
-    assert (again.counts != corpus.counts).nnz == 0
+    rows = read_pieces(texts)
+    assert rows.data.shape[0] == len(texts)
+    again = read_pieces(texts, rows.reader)
+    assert (again.data != rows.data).nnz == 0
 
 
 def test_counts_are_those_of_pieces_and_pairs():
-    corpus = Corpus.of(["b A b!", "a b", "c"])
-    counts = corpus.counts.toarray()
-    pieces = corpus.reader.pieces
+    rows = read_pieces(["b A b!", "a b", "c"])
+    counts = rows.data.toarray()
+    pieces = rows.reader.pieces
     assert set(pieces) == {"a", "b"}
     assert counts[0, pieces["a"]] == 1
     assert counts[0, pieces["b"]] == 2
@@ -121,5 +121,3 @@ def test_wrong_arguments_are_named():
         attack(TEXTS, S, groups=S[:-1], progress=False)
     with pytest.raises(LowtideError, match="tears"):
         attack(TEXTS, S, groups=np.arange(6000) // 2, test=np.arange(6000) < 1001, progress=False)
-    with pytest.raises(LowtideError, match="groups are for texts"):
-        attack(np.zeros((50, 2)), np.arange(50) % 2, groups=np.arange(50), progress=False)

@@ -8,16 +8,20 @@ from scipy.special import eval_hermitenorm, gamma, ndtri
 from sklearn.covariance import ledoit_wolf
 
 from lowtide import worlds
-from lowtide.vectors.columns import Normaliser
-from lowtide.vectors.copula import Copula, Entrywise, Recipe, Shrunk, Spectral, Whitened, choose_recipe, whitener
-from lowtide.vectors.hermite import Hermite
-from lowtide.vectors.independence import p_value
-from lowtide.vectors.logistic import Path, Problem, curvature, descend
-from lowtide.vectors.networks import Nets, Residual
-from lowtide.vectors.pairwise import Pairwise, Settings, correct
-from lowtide.vectors.residual import Training, fit_residual
-from lowtide.vectors.score import Gain, folds, gains, gains_of, normaliser, others
-from lowtide.vectors.separable import Parts, Sum, Zero, orders
+from lowtide.vectors.columns import Hermite, Normaliser
+from lowtide.vectors.copula import Copula, CopulaRecipe, Entrywise, Shrunk, Spectral, Whitened, choose_recipe, whitener
+from lowtide.vectors.pairwise import (
+    PairLogistic,
+    Pairwise,
+    PairwiseSettings,
+    PenaltyPath,
+    correct,
+    curvature,
+    descend,
+    p_value,
+)
+from lowtide.vectors.residual import Nets, Residual, ResidualSettings, fit_residual
+from lowtide.vectors.separable import Gain, Parts, Sum, Zero, folds, gains, gains_of, normaliser, orders, others
 
 
 @pytest.fixture
@@ -126,7 +130,7 @@ class TestSeparable:
 
     def test_sums(self, rng):
         s, x = rng.standard_normal((5, 2)), rng.standard_normal((6, 3))
-        critic = Recipe(True, Shrunk()).fit(rng.standard_normal((50, 2)), rng.standard_normal((50, 3)))
+        critic = CopulaRecipe(True, Shrunk()).fit(rng.standard_normal((50, 2)), rng.standard_normal((50, 3)))
         copula = Copula(np.eye(2), np.eye(3)[:, :2], np.array([0.5, 0.2]))
         both = Sum(copula, Sum(Zero(), critic)).parts(s, x).all_pairs()
         np.testing.assert_allclose(both, copula.parts(s, x).all_pairs() + critic.parts(s, x).all_pairs())
@@ -165,7 +169,7 @@ class TestCopula:
         left = []
         for _ in range(20):
             s, x = rng.standard_normal((2, 1000, 8))
-            assert isinstance(Recipe(True, Entrywise(5.0)).fit(s, x), Zero)
+            assert isinstance(CopulaRecipe(True, Entrywise(5.0)).fit(s, x), Zero)
             noise = Whitened.of(s, x, False).cross
             left.append(np.sum(Spectral()(noise, 1000) ** 2) / np.sum(noise**2))
         # The largest singular value straddles the edge of the bulk: mostly 0, and little when it is not.
@@ -258,7 +262,7 @@ class TestPairwise:
     def problem(self, rng):
         s, noise = rng.standard_normal((2, 300, 1))
         x = 0.6 * s + 0.8 * noise
-        return Problem.of(Hermite.fit(s, 2), Hermite.fit(x, 2), Zero(), s, x, 8, rng)
+        return PairLogistic.of(Hermite.fit(s, 2), Hermite.fit(x, 2), Zero(), s, x, 8, rng)
 
     def loss(self, problem, w):
         g = problem.offset + np.einsum("ia,ab,pib->pi", problem.left, w, problem.right)
@@ -289,9 +293,9 @@ class TestPairwise:
         assert (np.abs(slope) <= threshold + 1e-3)[w == 0].all()
 
     def test_nothing_enters_above_the_ceiling(self, problem):
-        weights = Path(problem).step(1.01 * problem.ceiling())
+        weights = PenaltyPath(problem).step(1.01 * problem.ceiling())
         assert not weights[problem.penalty > 0].any()
-        assert Path(problem).step(0.5 * problem.ceiling())[1, 1] > 0
+        assert PenaltyPath(problem).step(0.5 * problem.ceiling())[1, 1] > 0
 
     def test_pieces_equal_the_bilinear_form(self, rng):
         s, x = rng.standard_normal((30, 2)), rng.standard_normal((30, 1))
@@ -302,7 +306,7 @@ class TestPairwise:
     def test_correction_is_found_where_there_is_one_and_only_there(self, rng):
         s, noise = rng.standard_normal((2, 800, 1))
         parts = folds(800, 3, rng)
-        few = Settings(strengths=(1.0, 0.5, 0.25), shuffles=4)
+        few = PairwiseSettings(strengths=(1.0, 0.5, 0.25), shuffles=4)
         found, gain = correct(lambda a, b: Zero(), s, (s**2 - 1) / 2 + noise, parts, few, rng)
         assert found is not None
         assert gain.exceeds(2.0)
@@ -326,7 +330,7 @@ class TestResidual:
         s, x = rng.standard_normal((700, 1)), rng.standard_normal((700, 2))
         x[:, 1] = 0.3 * x[:, 1] + s[:, 0] * x[:, 0]
         z = Normaliser.fit(x)(x)
-        base, found, gain = fit_residual([Zero()], s, z, Training(epochs=40, members=3), 0)
+        base, found, gain = fit_residual([Zero()], s, z, ResidualSettings(epochs=40, members=3), 0)
         assert isinstance(base, Zero)
         assert gain.exceeds(2.0)
         assert found is not None
@@ -335,6 +339,6 @@ class TestResidual:
 
     def test_networks_are_dropped_where_there_is_nothing(self, rng):
         s, x = rng.standard_normal((2, 300, 1))
-        _, found, gain = fit_residual([Zero()], s, x, Training(epochs=20, members=3), 0)
+        _, found, gain = fit_residual([Zero()], s, x, ResidualSettings(epochs=20, members=3), 0)
         assert found is None
         assert not gain.exceeds(2.0)

@@ -8,13 +8,12 @@ from scipy import sparse
 
 from lowtide import worlds
 from lowtide.density.options import Options
-from lowtide.density.tide import TIDE
 from lowtide.errors import LowtideError
-from lowtide.vectors.artefact import PairDensity
+from lowtide.vectors import PairDensity, VectorTIDE
+from lowtide.vectors.artefact import Structured
 from lowtide.vectors.columns import Normaliser
 from lowtide.vectors.copula import Copula
-from lowtide.vectors.critic import Structured
-from lowtide.vectors.fitting import fit_structured
+from lowtide.vectors.estimator import fit_structured
 from lowtide.vectors.separable import Sum
 
 TRIM = 5.0
@@ -24,7 +23,7 @@ def fit(x, s, **options):
     """A fit that may say that a handful of rows is overfitted: here other things are tested."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="the training estimate")
-        return TIDE(trim=TRIM, secret="vector", **options).fit(x, s)
+        return VectorTIDE(trim=TRIM, **options).fit(x, s)
 
 
 def normal(z, mean, width):
@@ -115,6 +114,15 @@ class TestArtefact:
         model.artefact.save(tmp_path / "pair")
         np.testing.assert_array_equal(PairDensity.load(tmp_path / "pair").density(x, s), model.density(x, s))
 
+    def test_the_paper_recipe_saves_and_loads(self, tmp_path):
+        rng = np.random.default_rng(0)
+        x, s = rng.standard_normal((60, 3)), rng.integers(0, 2, (60, 1))
+        model = fit(x, s, recipe="paper", max_steps=5)
+        model.artefact.save(tmp_path / "paper")
+        loaded = PairDensity.load(tmp_path / "paper")
+        np.testing.assert_array_equal(loaded.density(x, s), model.density(x, s))
+        assert loaded.report == model.artefact.report
+
     def test_only_known_parts_can_be_saved(self):
         column, copula = Normaliser.fit(np.zeros((3, 1))), Copula(np.eye(1), np.eye(1), np.array([0.5]))
         assert Structured(column, column, copula, None, 0.0).settings()["copula"]
@@ -197,23 +205,21 @@ def test_every_objective(objective):
 class TestBadInput:
     def test_questions(self, gaussian):
         model, x, s = gaussian
-        with pytest.raises(LowtideError, match=r"ask about pairs, density\(X, S\)"):
-            model.density(x)
         with pytest.raises(LowtideError, match=r"s must have shape \(900, 1\), got \(900, 2\)"):
             model.density(x, np.hstack([s, s]))
         with pytest.raises(LowtideError, match=r"s must have shape \(900, 1\), got \(5, 1\)"):
             model.density(x, s[:5])
         with pytest.raises(LowtideError, match="s has NaN or infinite entries"):
             model.density(x, np.where(np.arange(900)[:, None] == 3, np.nan, s))
-        with pytest.raises(LowtideError, match="prefixes needs a finite secret"):
-            model.prefixes(x)
 
     def test_fits(self):
         x, s = pairs(40, 2, 3)
         with pytest.raises(LowtideError, match=r"needs dense rows; give X\.toarray"):
             fit(sparse.csr_array(x), s)
-        with pytest.raises(LowtideError, match="critic='masked' is for a finite secret"):
-            fit(x, s, critic="masked")
+        with pytest.raises(LowtideError, match="recipe must be one of"):
+            fit(x, s, recipe="masked")
+        with pytest.raises(LowtideError, match="minimum of 4"):
+            fit(x[:3], s[:3])
         with pytest.raises(LowtideError, match="s has NaN or infinite entries; drop those rows"):
             fit(x, np.where(s > 2, np.nan, s) * np.nan)
         with pytest.raises(LowtideError, match="must hold numbers"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,9 +20,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from lowtide.density.estimates import mean_with_interval
 from lowtide.errors import Floats, LowtideError, one_of, within
 from lowtide.interface import Estimate
-from lowtide.labels import Classes, Label, Labels, SecretKind, is_vector, read_classes, read_vector
+from lowtide.labels import Classes, Label, is_vector, read_classes
 from lowtide.tables.encoder import read_rows
+from lowtide.types import Labels
+from lowtide.vectors.columns import read_vector
 
+SecretKind = Literal["auto", "classes", "vector"]
 Table = Any
 """(n, columns) numbers: an array, nested lists, a data frame of numbers or a tensor."""
 
@@ -62,7 +65,7 @@ class Baseline(BaseEstimator, ABC):  # type: ignore[misc, unused-ignore]
         one_of("secret", self.secret, ("auto", "classes", "vector"))
         self._check_parameters()
         rows = self._read(X, first=True)
-        if is_vector(s, self.secret):
+        if self.secret == "vector" or (self.secret == "auto" and is_vector(s)):
             pairs = read_vector(s)
             _same_length(rows, pairs)
             if len(rows) < 2:

@@ -16,8 +16,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import StratifiedKFold
 
 from lowtide.errors import Floats, LowtideError, count, one_of
-from lowtide.labels import Labels, SecretKind
-from peers.estimators.base import Baseline
+from lowtide.types import Labels
+from peers.estimators.base import Baseline, SecretKind
 
 Calibration = Literal["sigmoid", "isotonic", "temperature"]
 Splits = list[tuple[Labels, Labels]]

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from lowtide.errors import Floats, one_of, within
-from lowtide.labels import Labels, SecretKind
-from peers.estimators.base import Baseline, Scaler, in_chunks, squared_distances
+from lowtide.types import Labels
+from peers.estimators.base import Baseline, Scaler, SecretKind, in_chunks, squared_distances
 
 Bandwidth = Literal["scott", "silverman"] | float
 _FLOOR = 1e-4  # smallest variance of a law in any direction, of that of all rows: a class may sit on one value

@@ -12,8 +12,8 @@ from scipy.spatial import KDTree
 from scipy.special import digamma
 
 from lowtide.errors import Floats, LowtideError, count
-from lowtide.labels import Labels, SecretKind
-from peers.estimators.base import Baseline, Scaler, in_chunks
+from lowtide.types import Labels
+from peers.estimators.base import Baseline, Scaler, SecretKind, in_chunks
 
 _SMOOTHING = 1.0  # pseudo-rows that follow the prior: no class is ever impossible
 _LARGEST_K = 1024  # of the automatic choice; beyond it a neighbourhood is nearly everything

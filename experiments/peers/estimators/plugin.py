@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowtide.errors import Floats, count
-from lowtide.labels import Labels, SecretKind
-from peers.estimators.base import Baseline
+from lowtide.types import Labels
+from peers.estimators.base import Baseline, SecretKind
 
 Codes = NDArray[np.int32]
 

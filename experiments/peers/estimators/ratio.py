@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowtide.errors import Floats, count, within
-from lowtide.labels import Labels, SecretKind
-from peers.estimators.base import Baseline, Scaler
+from lowtide.types import Labels
+from peers.estimators.base import Baseline, Scaler, SecretKind
 from peers.estimators.least_squares import Fit, Moments, fit_by_folds, kernels
 
 Mask = NDArray[np.bool_]

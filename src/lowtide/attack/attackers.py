@@ -1,25 +1,48 @@
-"""The attackers: each sets validation rows aside, learns from the rest, and calibrates what it has learnt."""
+"""The attackers: each sets validation rows aside, learns from the rest, and calibrates what it has learnt.
+
+Those of one kind of data are named by its modality. Other packages add theirs by the entry point group
+`lowtide.attackers`, and a user may give any scikit-learn classifier.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol
+from importlib import metadata
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from sklearn.base import clone
 
 from lowtide.attack.calibration import Calibration, calibrate
-from lowtide.errors import Floats, LowtideError, count
-from lowtide.labels import Labels
-from lowtide.splits import stratified
-from lowtide.tables.encoder import Rows
-from lowtide.tables.learners import Critic, Learner, Logistic, Neighbours, Part, Trees
-from lowtide.tables.network import Network
+from lowtide.errors import LowtideError, count
+from lowtide.splits import grouped, stratified
 from lowtide.threads import one_thread
+from lowtide.types import Floats, Labels
 
+GROUP = "lowtide.attackers"
+_DEFAULT_KIND = "tables"  # of an attacker of another package that does not say
 _VALIDATION = 0.25
+_LEAST_PER_CLASS = 3
+_SURE = 1e-9  # p̂ is kept this far from 0, so that its logarithm exists
 _UNFITTED = "this attacker has not learnt anything yet; call fit first"
 _ROOM = 0xA77C  # so that data drawn with the same seed shares no random numbers with the attackers
+
+
+@dataclass(frozen=True, eq=False)
+class AttackRows:
+    """Data as the attackers on one kind of data read it.
+
+    Attributes:
+        data: n rows with a `shape`, picked by row numbers.
+        reader: how they were read, for `Modality.rows_like`.
+        names: of the columns, where they have names.
+    """
+
+    data: Any
+    reader: Any = None
+    names: tuple[str, ...] = ()
 
 
 class Held(NamedTuple):
@@ -30,13 +53,13 @@ class Held(NamedTuple):
 
 
 class Attacker(Protocol):
-    """Guesses the secret from rows of numbers, (n, columns) float32, dense or CSR; or from images, an `Album`."""
+    """Guesses the secret from rows as its kind of data has them (`AttackRows.data`), such as float32 (n, columns)."""
 
-    def fit(self, rows: Rows, codes: Labels) -> Attacker:
-        """Learn from rows (n, columns) and their classes (n,), coded 0 … |S|−1."""
+    def fit(self, rows: Any, codes: Labels, groups: Labels | None = None) -> Attacker:
+        """Learn from n rows and their classes (n,), coded 0 … |S|−1; groups (n,) are kept on one side of a split."""
         ...
 
-    def probabilities(self, rows: Rows) -> Floats:
+    def probabilities(self, rows: Any) -> Floats:
         """`q(s|y)`, (n, |S|), positive."""
         ...
 
@@ -51,11 +74,52 @@ class Attacker(Protocol):
         ...
 
 
+Maker = Callable[[int], Attacker]
+"""Makes an attacker from a seed."""
+
+
+@dataclass(frozen=True)
+class Continued:
+    """A maker of an attacker that goes on from one trained on clean rows.
+
+    Attributes:
+        starts_from: the name of the attacker it goes on from.
+        make: from that attacker, trained, and the seed it was made from.
+    """
+
+    starts_from: str
+    make: Callable[[Attacker, int], Attacker]
+
+
+class Part(NamedTuple):
+    """Rows, picked by row numbers, and their classes (n,)."""
+
+    rows: Any
+    codes: Labels
+
+
+class Learner(Protocol):
+    """Learns the secret from rows."""
+
+    def learn(self, train: Part, validation: Part, prior: Floats) -> None:
+        """Fit to `train`; `validation` decides what is to be decided. Every class occurs in `train`."""
+        ...
+
+    def log_scores(self, rows: Any) -> Floats:
+        """`log p̂(s|y)`, (n, |S|), finite."""
+        ...
+
+
+def log_of(p: Floats) -> Floats:
+    """Logarithms of probabilities, finite."""
+    return np.log(np.maximum(p, _SURE))
+
+
 class Calibrated:
     """A learner that knows how far it can be trusted.
 
-    A quarter of the rows is set aside, class by class, and the same rows by every attacker of the same seed; on them
-    the learner is stopped and calibrated (see `Calibration`).
+    A quarter of the rows is set aside, class by class, or by whole groups, and the same rows by every attacker of the
+    same seed; on them the learner is stopped and calibrated (see `Calibration`).
 
     Args:
         learner: makes the learner from a seed.
@@ -72,17 +136,26 @@ class Calibrated:
         self._calibration: Calibration | None = None
         self._held: Held | None = None
 
-    def fit(self, rows: Rows, codes: Labels) -> Calibrated:
-        """Learn from rows (n, columns) and their classes (n,), coded 0 … |S|−1, each with three rows or more."""
+    def fit(self, rows: Any, codes: Labels, groups: Labels | None = None) -> Calibrated:
+        """Learn from rows and their classes.
+
+        Args:
+            rows: n rows with a `shape`, picked by row numbers.
+            codes: (n,) coded 0 … |S|−1, each with three rows or more.
+            groups: (n,) rows of one group, numbered from 0, are on one side of the validation split.
+        """
         counts = np.bincount(codes)
         if rows.shape[0] != len(codes):
             raise LowtideError(f"there are {rows.shape[0]} rows and {len(codes)} codes; they must match")
-        if len(counts) < 2 or counts.min() < 3:
+        if len(counts) < 2 or counts.min() < (_LEAST_PER_CLASS if groups is None else 1):
             raise LowtideError(
                 "an attacker needs two classes or more and three rows of each: merge or drop the rare ones"
             )
         prior = counts / counts.sum()
-        train, aside = stratified(codes, _VALIDATION, seed=self._split_seed)
+        if groups is None:
+            train, aside = stratified(codes, _VALIDATION, seed=self._split_seed)
+        else:
+            train, aside = grouped(codes, groups, _VALIDATION, seed=self._split_seed)
         validation = Part(rows[aside], codes[aside])
         with one_thread():
             self.learner.learn(Part(rows[train], codes[train]), validation, prior)
@@ -91,7 +164,7 @@ class Calibrated:
         self._held = Held(self._calibration(answers), validation.codes)
         return self
 
-    def probabilities(self, rows: Rows) -> Floats:
+    def probabilities(self, rows: Any) -> Floats:
         """`q(s|y)`, (n, |S|), positive."""
         calibration = self._fitted()
         with one_thread():
@@ -115,11 +188,94 @@ class Calibrated:
         return self._calibration
 
 
-ATTACKERS: dict[str, Callable[[int], Attacker]] = {
-    "logistic regression": partial(Calibrated, Logistic),
-    "boosted trees": partial(Calibrated, Trees),
-    "network": partial(Calibrated, Network),
-    "neighbours": partial(Calibrated, Neighbours),
-    "critic": partial(Calibrated, Critic),
-}
-"""Makers of attackers, from a seed, by name."""
+@dataclass(frozen=True, eq=False)
+class Together:
+    """Several attackers as one: the mean of their log-odds, each weighted by what it gained on the validation rows.
+
+    Attributes:
+        weights: of each attacker, by name; they sum to 1.
+        calibration: of the mean.
+    """
+
+    weights: dict[str, float]
+    calibration: Calibration
+
+    @classmethod
+    def of(cls, attackers: Mapping[str, Attacker], prior: Floats) -> Together:
+        """Join attackers of one seed, which set the same validation rows aside."""
+        total = sum(attacker.validation for attacker in attackers.values())
+        weights = {
+            name: attacker.validation / total if total > 0 else 1 / len(attackers)
+            for name, attacker in attackers.items()
+        }
+        mean = _weighted({name: attacker.held.q for name, attacker in attackers.items()}, weights)
+        return cls(weights, calibrate(mean, next(iter(attackers.values())).held.codes, prior=prior))
+
+    def __call__(self, answers: Mapping[str, Floats]) -> Floats:
+        """`q(s|y)`, (n, |S|), from that of each attacker."""
+        return self.calibration(_weighted(answers, self.weights))
+
+    @property
+    def validation(self) -> float:
+        """Information on the validation rows, in nats."""
+        return self.calibration.gain
+
+
+def _weighted(answers: Mapping[str, Floats], weights: Mapping[str, float]) -> Floats:
+    return np.asarray(sum(weights[name] * np.log(q) for name, q in answers.items()))
+
+
+class EstimatorLearner:
+    """Any scikit-learn classifier as a learner.
+
+    Args:
+        estimator: has `fit` and `predict_proba`; it is cloned, and a `random_state` that is not set is set.
+        numbers: from rows to numbers (n, columns).
+        seed: of the estimator.
+    """
+
+    def __init__(self, estimator: Any, numbers: Callable[[Any], Any], seed: int) -> None:
+        self._model, self._numbers = clone(estimator), numbers
+        if self._model.get_params().get("random_state", seed) is None:
+            self._model.set_params(random_state=seed)
+
+    def learn(self, train: Part, validation: Part, prior: Floats) -> None:
+        """Fit to `train`; `validation` is for the calibration alone."""
+        self._model.fit(self._numbers(train.rows), train.codes)
+
+    def log_scores(self, rows: Any) -> Floats:
+        """`log p̂(s|y)`, (n, |S|)."""
+        return log_of(np.asarray(self._model.predict_proba(self._numbers(rows)), dtype=np.float64))
+
+
+def is_classifier(candidate: Any) -> bool:
+    """Whether `candidate` is a scikit-learn classifier, or the class of one."""
+    return all(hasattr(candidate, name) for name in ("fit", "predict_proba", "get_params"))
+
+
+def as_maker(given: Any, numbers: Callable[[Any], Any]) -> Maker:
+    """A maker from what was given: a scikit-learn classifier, the class of one, or a maker.
+
+    Args:
+        given: the classifier or maker.
+        numbers: from rows of the kind to numbers (n, columns), which a classifier reads.
+    """
+    if is_classifier(given):
+        estimator = given() if isinstance(given, type) else given
+        return partial(Calibrated, partial(EstimatorLearner, estimator, numbers))
+    if not callable(given):
+        raise LowtideError(
+            f"an attacker must be a name, or a scikit-learn classifier with predict_proba, got {type(given).__name__}"
+        )
+    maker: Maker = given
+    return maker
+
+
+def plugged_attackers(kind: str, numbers: Callable[[Any], Any]) -> dict[str, Maker]:
+    """Makers of attackers of other packages on one kind of data, by name; `numbers` as in `as_maker`."""
+    loaded = {entry.name: entry.load() for entry in metadata.entry_points(group=GROUP)}
+    return {
+        name: as_maker(found, numbers)
+        for name, found in loaded.items()
+        if getattr(found, "kind", _DEFAULT_KIND) == kind
+    }

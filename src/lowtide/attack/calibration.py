@@ -9,8 +9,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 from lowtide.attack.scores import gains
-from lowtide.errors import Floats
-from lowtide.labels import Labels
+from lowtide.types import Floats, Labels
 
 _STEEPEST = 8.0  # beyond it a score is as good as certain, and the mixing below decides
 

@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
 from lowtide.attack.panel import AttackReport
-from lowtide.errors import Floats, LowtideError, count, real, within
-from lowtide.labels import Labels
+from lowtide.errors import LowtideError, count, real, within
+from lowtide.types import Floats, Labels
 
 _THRESHOLDS = 1000
 _ROOM = 0x10B0

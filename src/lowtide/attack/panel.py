@@ -10,33 +10,25 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lowtide import modalities
 from lowtide.attack import scores
-from lowtide.attack.attackers import ATTACKERS, Attacker
-from lowtide.errors import Floats, LowtideError, count, one_of, within
-from lowtide.images.attackers import FROM_CLEAN, IMAGE_ATTACKERS, Together, from_clean
-from lowtide.images.edges import Album
-from lowtide.images.encoder import are_images, as_images
-from lowtide.interface import Attack
-from lowtide.labels import Labels, read_classes
+from lowtide.attack.attackers import Attacker, AttackRows, Continued, Maker, Together, as_maker, plugged_attackers
+from lowtide.errors import LowtideError, count, one_of, within
+from lowtide.interface import Attack, Modality
+from lowtide.labels import read_classes
 from lowtide.progress import progress_bar
-from lowtide.splits import Split, grouped, stratified
-from lowtide.tables.encoder import Rows, TableEncoder, read_table
-from lowtide.texts.attackers import TEXT_ATTACKERS, Corpus
-from lowtide.texts.encoder import are_texts
-from lowtide.texts.fitting import read_groups
+from lowtide.splits import Split, grouped, read_groups, stratified
+from lowtide.types import Floats, Labels
 
 Source = Literal["release", "clean"]
 _LEAST_ROWS = 20
 _LEAST_PER_CLASS = 5  # two to learn from, one to validate and one to test on, with room for rounding
 _ROOM = 0x9A7E1
-_TOGETHER, _SMALL = "together", "small network"
+_TOGETHER = "together"
 
 
-def _makers(rows: Rows) -> Mapping[str, Callable[[int], Attacker]]:
-    """The attackers there are for rows of this kind."""
-    if isinstance(rows, Corpus):
-        return TEXT_ATTACKERS
-    return IMAGE_ATTACKERS if isinstance(rows, Album) else ATTACKERS
+Makers = Mapping[str, Maker | Continued]
+"""Makers of attackers by name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +79,7 @@ class AttackReport:
         return _named(self.fixed, self.strongest_clean) if self.strongest_clean is not None and self.fixed else None
 
 
-class _Answers(NamedTuple):
+class _PanelAnswers(NamedTuple):
     """What attackers said about test rows, and what the validation rows had promised, by name."""
 
     attackers: dict[str, Attacker]
@@ -108,7 +100,7 @@ def attack(
     *,
     clean: Any = None,
     groups: ArrayLike | None = None,
-    attackers: Sequence[str] | None = None,
+    attackers: Sequence[Any] | Any = None,
     test_share: float = 0.4,
     test: ArrayLike | None = None,
     seed: int = 0,
@@ -123,41 +115,46 @@ def attack(
         s: the secret of every row, finitely many values.
         clean: the table before the release, rows in the same order, for the comparison with attackers that never saw
             a release.
-        groups: (n,) for texts: those of one group, such as an author and copies, stay on one side of every split.
-        attackers: names out of `ATTACKERS`, or of `IMAGE_ATTACKERS` for images and `TEXT_ATTACKERS` for texts; all by
-            default. On images there is one more with `clean`, `FROM_CLEAN`, which starts from it; on images and texts
-            two or more are joined into one, "together".
+        groups: (n,) rows of one group, such as the texts of an author, stay on one side of every split.
+        attackers: names of attackers on this kind of data (`Modality.attackers`, and those that other packages add),
+            and scikit-learn classifiers with `predict_proba`, which are cloned and read rows as numbers; all that have
+            names by default. Some go on from an attacker trained on `clean`, and are there only with it. On images and
+            texts two or more are joined into one, "together".
         test_share: share of the rows that every attacker is tested on. Of the rest, a quarter is for validation.
         test: (n,) true for the rows to test on, in place of a random share.
         seed: the same seed gives the same report.
         level: of the confidence intervals.
         progress: whether to draw a progress bar; by default only on a terminal.
     """
-    names = _read_names(attackers, _known(release, clean))
     within("test_share", test_share, 0.0, 1.0, low_open=True, high_open=True)
     within("level", level, 0.0, 1.0, low_open=True, high_open=True)
+    modality = _kind(release, clean)
     _, codes = read_classes(s)
-    parts = _groups(groups, codes, release)
-    rows, encoder = _read(release, parts)
-    _check(rows, codes, s, encoder, "release")
+    sides = read_groups(groups, len(codes))
+    rows = modality.rows(release)
+    _check(rows, codes, s, "release")
+    clean_rows = None
+    if clean is not None:
+        clean_rows = modality.rows(clean)
+        _check(clean_rows, codes, s, "clean")
+    names, makers = _read_makers(attackers, _known(modality, rows, clean_rows), modality)
     root = np.random.SeedSequence([count("seed", seed, 0), _ROOM])
     split_seed, attack_seed = root.spawn(2)
-    split = _split(codes, parts, test_share, split_seed) if test is None else _given(test, codes, parts)
-    panel = _Panel(names, codes, split, int(attack_seed.generate_state(1)[0]), level)
+    split = _split(codes, sides, test_share, split_seed) if test is None else _given(test, codes, sides)
+    joins = modality.joins_attackers
+    panel = _Panel(names, makers, joins, codes, sides, split, int(attack_seed.generate_state(1)[0]), level)
     with progress_bar("attacking", len(names) + (0 if clean is None else len(panel.known)), progress) as show:
         steps = itertools.count(1)
 
         def tick() -> None:
             show(next(steps))
 
-        if clean is None:
-            return panel.report(panel.train(rows, names, tick))
-        clean_rows, clean_encoder = _read(clean, parts)
-        _check(clean_rows, codes, s, clean_encoder, "clean")
-        control = panel.train(clean_rows, panel.known, tick)
-        retrained = panel.train(rows, names, tick, clean=control.attackers)
-    again, missing = _read_like(release, rows, clean_encoder, clean_rows)
-    fixed = None if again is None else panel.test(control, again)
+        if clean_rows is None:
+            return panel.report(panel.train(rows.data, names, tick))
+        control = panel.train(clean_rows.data, panel.known, tick)
+        retrained = panel.train(rows.data, names, tick, clean=control.attackers)
+    again, missing = modality.rows_like(release, rows, clean_rows)
+    fixed = None if again is None else panel.test(control, again.data)
     return panel.report(retrained, control, fixed, missing)
 
 
@@ -166,36 +163,41 @@ class _Panel:
     """Attackers on one split of the rows."""
 
     names: tuple[str, ...]
+    makers: Makers
+    joins: bool
     codes: Labels
+    groups: Labels | None
     split: Split
     seed: int
     level: float
 
     @property
     def known(self) -> tuple[str, ...]:
-        """Those to train on clean rows: one that starts from clean images needs the one that it starts from."""
-        return tuple(dict.fromkeys(_SMALL if name == FROM_CLEAN else name for name in self.names))
+        """Those to train on clean rows: one that goes on from another needs the one that it starts from."""
+        makers = ((name, self.makers[name]) for name in self.names)
+        return tuple(dict.fromkeys(one.starts_from if isinstance(one, Continued) else name for name, one in makers))
 
     def train(
         self,
-        rows: Rows,
+        rows: Any,
         names: tuple[str, ...],
         tick: Callable[[], None],
         *,
         clean: Mapping[str, Attacker] | None = None,
-    ) -> _Answers:
+    ) -> _PanelAnswers:
         """Train attackers on the training rows, from `clean` ones where they need it, and ask about the test rows."""
         fitted: dict[str, Attacker] = {}
+        kept = self.split.kept
+        groups = None if self.groups is None else self.groups[kept]
         for name in names:
             # One seed for all: they set the same validation rows aside.
-            start = None if clean is None or name != FROM_CLEAN else clean[_SMALL]
-            attacker = _makers(rows)[name](self.seed) if start is None else from_clean(start, self.seed)
-            fitted[name] = attacker.fit(rows[self.split.kept], self.codes[self.split.kept])
+            attacker = _made(self.makers[name], self.seed, clean or {})
+            fitted[name] = attacker.fit(rows[kept], self.codes[kept], groups)
             tick()
-        together = Together.of(fitted, self.prior) if isinstance(rows, (Album, Corpus)) and len(fitted) > 1 else None
-        return self.test(_Answers(fitted, together, {}), rows)
+        together = Together.of(fitted, self.prior) if self.joins and len(fitted) > 1 else None
+        return self.test(_PanelAnswers(fitted, together, {}), rows)
 
-    def test(self, answers: _Answers, rows: Rows) -> _Answers:
+    def test(self, answers: _PanelAnswers, rows: Any) -> _PanelAnswers:
         """Ask trained attackers about the test rows of a table."""
         target = rows[self.split.aside]
         tested = {name: attacker.probabilities(target) for name, attacker in answers.attackers.items()}
@@ -205,17 +207,17 @@ class _Panel:
 
     def report(
         self,
-        retrained: _Answers,
-        control: _Answers | None = None,
-        fixed: _Answers | None = None,
+        retrained: _PanelAnswers,
+        control: _PanelAnswers | None = None,
+        fixed: _PanelAnswers | None = None,
         missing: str | None = None,
     ) -> AttackReport:
         """Score all answers."""
         return AttackReport(
             guess=self._guess(),
-            retrained=self._judge(retrained, "release", "release"),
-            clean=self._judge(control, "clean", "clean"),
-            fixed=self._judge(fixed, "clean", "release"),
+            retrained=self._scored(retrained, "release", "release"),
+            clean=self._scored(control, "clean", "clean"),
+            fixed=self._scored(fixed, "clean", "release"),
             strongest=retrained.best,
             strongest_clean=None if control is None else control.best,
             fixed_missing=missing,
@@ -230,7 +232,7 @@ class _Panel:
         """Shares of the classes among the training rows, (|S|,)."""
         return np.bincount(self.codes[self.split.kept]) / len(self.split.kept)
 
-    def _judge(self, answers: _Answers | None, trained_on: Source, target: Source) -> tuple[Attack, ...]:
+    def _scored(self, answers: _PanelAnswers | None, trained_on: Source, target: Source) -> tuple[Attack, ...]:
         tested = {} if answers is None else answers.tested
         return tuple(self._score(name, trained_on, target, q) for name, q in tested.items())
 
@@ -251,13 +253,8 @@ class _Panel:
         )
 
 
-def _groups(groups: ArrayLike | None, codes: Labels, release: Any) -> Labels | None:
-    """Numbers of groups, (n,)."""
-    if groups is None:
-        return None
-    if not are_texts(release):
-        raise LowtideError("groups are for texts; leave them out for tables and images, or give test=")
-    return read_groups(groups, len(codes))
+def _made(maker: Maker | Continued, seed: int, clean: Mapping[str, Attacker]) -> Attacker:
+    return maker.make(clean[maker.starts_from], seed) if isinstance(maker, Continued) else maker(seed)
 
 
 def _split(codes: Labels, groups: Labels | None, share: float, seed: np.random.SeedSequence) -> Split:
@@ -277,42 +274,52 @@ def _given(test: ArrayLike, codes: Labels, groups: Labels | None) -> Split:
     return Split(np.flatnonzero(~aside), np.flatnonzero(aside))
 
 
-def _known(release: Any, clean: Any) -> tuple[str, ...]:
-    """Names of the attackers there are for data of this kind."""
-    texts = are_texts(release)
-    if clean is not None and are_texts(clean) != texts:
-        raise LowtideError("release and clean must be of one kind: both texts, or neither")
-    if texts:
-        return tuple(TEXT_ATTACKERS)
-    images = are_images(release)
-    if clean is not None and are_images(clean) != images:
-        raise LowtideError("release and clean must be of one kind: both tables, or both images (Images, or uint8)")
-    if not images:
-        return tuple(ATTACKERS)
-    alike = clean is not None and as_images(clean).shape == as_images(release).shape
-    return (*IMAGE_ATTACKERS, FROM_CLEAN) if alike else tuple(IMAGE_ATTACKERS)
+def _kind(release: Any, clean: Any) -> Modality:
+    """The kind of data, which release and clean data must share."""
+    modality = modalities.of(release)
+    other = modality if clean is None else modalities.of(clean)
+    if other.name != modality.name:
+        raise LowtideError(f"release and clean must be of one kind, got {modality.name} and {other.name}")
+    return modality
 
 
-def _read_names(attackers: Sequence[str] | None, known: Collection[str]) -> tuple[str, ...]:
+def _known(modality: Modality, rows: AttackRows, clean: AttackRows | None) -> Makers:
+    """The attackers that have names; some of them go on from attackers on clean rows of the same shape."""
+    makers = {**modality.attackers, **plugged_attackers(modality.name, modality.numbers)}
+    alike = clean is not None and clean.data.shape[1:] == rows.data.shape[1:]
+    return {name: maker for name, maker in makers.items() if alike or not isinstance(maker, Continued)}
+
+
+def _read_makers(attackers: Sequence[Any] | Any, known: Makers, modality: Modality) -> tuple[tuple[str, ...], Makers]:
+    """The names of the attackers that a user asks for, where a classifier is called by its class; and all makers."""
     if attackers is None:
-        return tuple(known)
-    names = (attackers,) if isinstance(attackers, str) else tuple(attackers)
-    if not names:
+        return tuple(known), known
+    given = tuple(attackers) if isinstance(attackers, Collection) and not isinstance(attackers, str) else (attackers,)
+    if not given:
         raise LowtideError(f"attackers is empty; give some of {', '.join(map(repr, known))}, or leave it out")
-    return tuple(dict.fromkeys(one_of("attackers", name, tuple(known)) for name in names))
+    names, makers = [], dict(known)
+    for one in given:
+        if isinstance(one, str):
+            names.append(one_of("attackers", one, tuple(known)))
+            continue
+        maker, name = as_maker(one, modality.numbers), _new_name(one, makers)
+        makers[name] = maker
+        names.append(name)
+    return tuple(dict.fromkeys(names)), makers
 
 
-def _read(table: Any, groups: Labels | None) -> tuple[Rows, TableEncoder | None]:
-    """Rows, and how they were read from a table; images and texts need no encoder."""
-    if are_texts(table):
-        return Corpus.of(table, groups), None
-    return (Album.of(table), None) if are_images(table) else read_table(table)
+def _new_name(given: Any, taken: Collection[str]) -> str:
+    """The name of a classifier's class, numbered from 2 on where there are several."""
+    name = given.__name__ if hasattr(given, "__name__") else type(given).__name__
+    numbered = (name if k == 1 else f"{name} {k}" for k in itertools.count(1))
+    return next(one for one in numbered if one not in taken)
 
 
-def _check(rows: Rows, codes: Labels, s: Any, encoder: TableEncoder | None, table: Source) -> None:
+def _check(rows: AttackRows, codes: Labels, s: Any, table: Source) -> None:
     """Refuse a table that does not fit the secret, or that holds it."""
-    if rows.shape[0] != len(codes):
-        raise LowtideError(f"{table} has {rows.shape[0]} rows and s {len(codes)}; they must be the same rows, in order")
+    n = rows.data.shape[0]
+    if n != len(codes):
+        raise LowtideError(f"{table} has {n} rows and s {len(codes)}; they must be the same rows, in order")
     if len(codes) < _LEAST_ROWS:
         raise LowtideError(f"an attack needs at least {_LEAST_ROWS} rows to learn and to test on, got {len(codes)}")
     rare = int((np.bincount(codes) < _LEAST_PER_CLASS).sum())
@@ -322,26 +329,8 @@ def _check(rows: Rows, codes: Labels, s: Any, encoder: TableEncoder | None, tabl
             "needs that many to learn from and to test on: merge or drop them"
         )
     name = getattr(s, "name", None)
-    if name is not None and encoder is not None and str(name) in encoder.names:
+    if name is not None and str(name) in rows.names:
         raise LowtideError(f"{table} still holds the secret's own column {str(name)!r}; drop it before attacking")
-
-
-def _read_like(release: Any, own: Rows, encoder: TableEncoder | None, rows: Rows) -> tuple[Rows | None, str | None]:
-    """Read the release as the clean `rows` were read, where its `own` reading was another; or say why that cannot be.
-
-    Who never saw a release takes a number that is blank there, or a word where a number was, for the usual value: the
-    median of the clean rows.
-    """
-    if isinstance(rows, Corpus):
-        return Corpus.of(release, rows.groups, reader=rows.reader), None
-    if encoder is None:
-        same = own.shape[1:] == rows.shape[1:]
-        return (own, None) if same else (None, f"its images are {own.shape[1:]}, the clean ones {rows.shape[1:]}")
-    usual = np.median(rows, axis=0) if encoder.names else None
-    try:
-        return encoder.encode(release, stand_in=usual), None
-    except LowtideError as error:
-        return None, f"the release does not have the columns of the clean table ({error})"
 
 
 def _named(attacks: tuple[Attack, ...], name: str) -> Attack:

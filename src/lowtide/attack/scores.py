@@ -8,9 +8,9 @@ import numpy as np
 from scipy.stats import binomtest, norm, rankdata
 
 from lowtide.density.estimates import mean_with_interval
-from lowtide.errors import Floats, LowtideError, probabilities, within
+from lowtide.errors import LowtideError, probabilities, within
 from lowtide.interface import Estimate
-from lowtide.labels import Labels
+from lowtide.types import Floats, Labels
 
 
 class _Area(NamedTuple):

@@ -163,7 +163,7 @@ def audit(
         secret: what to call the secret.
         groups: (n,) of texts, such as their authors, that must stay on one side of the split.
         peak: largest value of a pixel, for the PSNR of images.
-        attackers: names out of `lowtide.attack.ATTACKERS`, or of `IMAGE_ATTACKERS` or
+        attackers: names out of `lowtide.tables.attackers.ATTACKERS`, or of `IMAGE_ATTACKERS` or
             `TEXT_ATTACKERS`; all by default.
         seed: the same seed gives the same report.
         level: of the intervals; the divergence fails with probability 1 − level.

@@ -12,14 +12,14 @@ from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lowtide.attack.attackers import ATTACKERS
 from lowtide.attack.scores import accuracy, auc
 from lowtide.density.estimates import mean_with_interval
 from lowtide.errors import Floats, LowtideError
 from lowtide.interface import Estimate
-from lowtide.labels import Labels
 from lowtide.splits import stratified
+from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.encoder import Rows
+from lowtide.types import Labels
 
 Data = Literal["release", "clean", "nothing"]
 FEWEST_ROWS = 10

@@ -14,9 +14,10 @@ from lowtide.attack.panel import attack
 from lowtide.auditing.predictions import FEWEST_ROWS, Data, Prediction, predict_classes, predict_number
 from lowtide.errors import LowtideError, count, one_of, real, within
 from lowtide.interface import Attack
-from lowtide.labels import Labels, is_vector, read_classes
+from lowtide.labels import is_vector, read_classes
 from lowtide.tables.comparison import is_frame, row_count, same_columns, without
 from lowtide.tables.encoder import Rows, read_table
+from lowtide.types import Labels
 
 Kind = Literal["auto", "classes", "number"]
 _MOST_CLASSES = 20  # of whole numbers, before they are taken for amounts

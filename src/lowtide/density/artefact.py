@@ -4,40 +4,35 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
+from lowtide import modalities
 from lowtide.bundles import read_bundle, write_bundle
 from lowtide.density.critics import CRITICS
-from lowtide.density.critics.bag import Bag
 from lowtide.density.critics.base import Critic
-from lowtide.density.critics.paper import PaperCritic
 from lowtide.density.estimates import mean_with_interval
 from lowtide.density.objectives import normalise
-from lowtide.errors import Floats, LowtideError, count
+from lowtide.errors import LowtideError, count
 from lowtide.features import Features
-from lowtide.images.critic import ImageCritic
-from lowtide.images.encoder import Grid, ImageEncoder, ImageRows
 from lowtide.interface import Estimate
 from lowtide.labels import Classes, Label
-from lowtide.tables.encoder import TableEncoder, read_encoder
-from lowtide.texts.encoder import TextEncoder
-from lowtide.texts.explaining import Explanation, explain
+from lowtide.types import Floats, Ints
 
 _CHUNK = 1 << 24  # floats that a batch of prefixes may hold at once
-_SIMILAR = "encoder.similar"  # among the tensors of a density of texts
+_ENCODER = "encoder."  # how the tensors of an encoder begin
 
 
 class Attribution(NamedTuple):
     """Order-free shares of the density.
 
     Attributes:
-        values: (n, m, |S|) Shapley values of `A ↦ i(s; x_A)`; they add up to the whole density (of images: to that of
-            the any-mask networks).
+        values: (n, m, |S|) Shapley values of `A ↦ i(s; x_A)`; they add up to the whole density as the critic gives it
+            for any subset (of images, that of the any-mask networks).
         error: (n, m, |S|) their Monte-Carlo standard error.
         orders: how many random orders they average.
     """
@@ -56,9 +51,48 @@ class TermConditionals(NamedTuple):
         values: (nnz, |S|) `i(s; x_j | x^{j−1})` along the order of the features.
     """
 
-    indptr: NDArray[np.intp]
-    terms: NDArray[np.intp]
+    indptr: Ints
+    terms: Ints
     values: Floats
+
+
+class Encoder(Protocol):
+    """How data of one kind becomes rows that a critic scores; frozen at fit time, so that later data is read alike.
+
+    Attributes:
+        kind: the name of its modality.
+    """
+
+    kind: ClassVar[str]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the input columns; empty where they have none."""
+        ...
+
+    @property
+    def inputs(self) -> int:
+        """How many columns the input has; of images the numbers in each, of texts the terms of the vocabulary."""
+        ...
+
+    def features(self) -> Features:
+        """What one feature is, unless a user says otherwise."""
+        ...
+
+    def encode(self, x: Any) -> Any:
+        """Rows with a `shape` (n, columns): an array, a CSR matrix, or an object whose slices a critic reads.
+
+        Such an object may tell the floats that a row takes while it is scored as its `cost`.
+        """
+        ...
+
+    def to_config(self) -> dict[str, Any]:
+        """What the modality rebuilds it from, besides the tensors; plain JSON values."""
+        ...
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Its arrays."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -95,7 +129,7 @@ class Density:
         critic: the fitted function.
         trim: answers are clipped to ±trim. Clipping is done here, on the answer, never inside the training loss: a
             critic beyond the trim still has a gradient.
-        encoder: how tables, images or texts are read.
+        encoder: how data is read.
         report: how the fit went.
     """
 
@@ -103,7 +137,7 @@ class Density:
     features: Features
     critic: Critic
     trim: float
-    encoder: TableEncoder | ImageEncoder | TextEncoder
+    encoder: Encoder
     report: FitReport | None = None
 
     def __call__(self, x: Any) -> Floats:
@@ -142,8 +176,8 @@ class Density:
     def shapley(self, x: Any, *, orders: int = 32, seed: int = 0) -> Attribution:
         """Order-free attribution: conditionals averaged over random orders of the features.
 
-        Of images the players are 8 × 8 blocks of patches at most, and the value of a block is shared evenly by its
-        patches: single patches by the thousand would need as many evaluations for every order.
+        A critic may take features together as one player, whose value they share evenly. That of images does, in 8 × 8
+        blocks of patches at most: single patches by the thousand would need as many evaluations for every order.
 
         Args:
             x: rows.
@@ -155,11 +189,11 @@ class Density:
         pairs = max(2, count("orders", orders, 2) // 2)
         rng = np.random.default_rng(seed)
         shape = (rows.shape[0], len(self.features), len(self.classes.labels))
-        players = int(self.critic.blocks().max()) + 1 if isinstance(self.critic, ImageCritic) else shape[1]
+        player = self.critic.players(len(self.features))
         total, squares = np.zeros(shape), np.zeros(shape)
         for _ in range(pairs):
-            order = rng.permutation(players)
-            both = 0.5 * (self._along(rows, order) + self._along(rows, order[::-1].copy()))
+            order = rng.permutation(int(player.max()) + 1)
+            both = 0.5 * (self._along(rows, player, order) + self._along(rows, player, order[::-1].copy()))
             total += both
             squares += both**2
         mean = total / pairs
@@ -179,17 +213,18 @@ class Density:
         return mean_with_interval(g[np.arange(len(g)), codes], level)
 
     def explain(
-        self, text: str, *, budget: float | None = None, secret_class: Label | None = None, seed: int = 0
-    ) -> Explanation:
-        """What one text tells, word by word, and how to bring it under a budget; of densities of texts.
+        self, sample: Any, *, budget: float | None = None, secret_class: Label | None = None, seed: int = 0
+    ) -> Any:
+        """What one sample tells, part by part, and how to bring it under a budget; of texts, an `Explanation`.
 
         Args:
-            text: any text, however long.
-            budget: look for words to remove or replace until `max_s |i(s; text)|` is at most this, in nats.
-            secret_class: the class by which to shade the text; by default the one that gains most belief.
+            sample: one sample; any text, however long.
+            budget: look for parts to remove or replace until `max_s |i(s; sample)|` is at most this, in nats.
+            secret_class: the class by which to shade the parts; by default the one that gains most belief.
             seed: of the random orders of the order-free shares.
         """
-        return explain(self, text, budget=budget, secret_class=secret_class, seed=seed)
+        modality = modalities.get(self.encoder.kind)
+        return modality.explain(self, sample, budget=budget, secret_class=secret_class, seed=seed)
 
     def save(self, path: str | Path) -> None:
         """Write `config.json` and `model.safetensors` into the folder `path`."""
@@ -204,27 +239,32 @@ class Density:
 
     def parts(self) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
         """The density as plain JSON and tensors."""
+        own = self.features == self.encoder.features()
         config = {
             "secret": "classes",
             "classes": list(self.classes.labels),
             "prior": self.classes.prior.tolist(),
-            # The grid of images, or the vocabulary of texts, in `encoder`, says what their features are.
-            "features": _plain(self.features) if isinstance(self.encoder, TableEncoder) else None,
-            **shared_config(self),
+            "features": None if own else {"groups": self.features.groups.tolist(), "names": list(self.features.names)},
+            "encoder": {"kind": self.encoder.kind, **self.encoder.to_config()},
+            "trim": self.trim,
+            "critic": {"kind": self.critic.kind, **self.critic.settings()},
+            "report": asdict(self.report) if self.report else None,
         }
-        tensors = self.critic.tensors()
-        if isinstance(self.encoder, TextEncoder):
-            tensors = {**tensors, _SIMILAR: torch.tensor(self.encoder.similar)}
-        return config, tensors
+        kept = {f"{_ENCODER}{name}": value for name, value in self.encoder.tensors().items()}
+        return config, {**self.critic.tensors(), **kept}
 
     @classmethod
     def from_parts(cls, config: dict[str, Any], tensors: dict[str, torch.Tensor], where: str | Path) -> Density:
         """Rebuild what `parts` took apart; `where` it came from is for the error message."""
         try:
+            modality = modalities.get(_kind(config["encoder"]))
             settings = dict(config["critic"])
-            own = {name: value for name, value in tensors.items() if name != _SIMILAR}
-            critic = CRITICS[settings.pop("kind")].from_saved(settings, own)
-            encoder, plain = _read_encoder(config["encoder"], tensors), config["features"]
+            critics = {**CRITICS, **modality.critics}
+            own = {name: value for name, value in tensors.items() if not name.startswith(_ENCODER)}
+            critic = critics[settings.pop("kind")].from_saved(settings, own)
+            kept = {name.removeprefix(_ENCODER): tensors[name] for name in tensors if name not in own}
+            encoder: Encoder = modality.read_encoder(config["encoder"], kept)
+            plain = config["features"]
             features = (
                 encoder.features() if plain is None else Features(np.array(plain["groups"]), tuple(plain["names"]))
             )
@@ -240,37 +280,32 @@ class Density:
             raise LowtideError(f"{where} lacks or garbles a part of a density; save it again") from error
 
     def _prefixes(self, rows: Any, order: torch.Tensor | None) -> Floats:
-        width = max(_width(rows), (len(self.features) + 1) * max(64, len(self.classes.labels)))
+        width = self._prefix_width(rows, len(self.features))
         return self._by_chunks(rows, lambda part, _: self.critic.prefix_scores(part, order), width=width)
 
-    def _along(self, rows: Any, order: NDArray[np.intp]) -> Floats:
-        """Conditionals along an order, put back at the place of each feature."""
-        if isinstance(self.critic, ImageCritic):
-            return self._along_blocks(self.critic, rows, order)
-        steps = np.diff(self._prefixes(rows, torch.from_numpy(order)), axis=1)
-        result = np.empty_like(steps)
-        result[:, order] = steps
-        return result
+    def _prefix_width(self, rows: Any, steps: int) -> int:
+        """Floats that a row takes while it is scored at every step."""
+        return max(_width(rows), (steps + 1) * max(64, len(self.classes.labels)))
 
-    def _along_blocks(self, critic: ImageCritic, rows: Any, order: NDArray[np.intp]) -> Floats:
-        """The same for blocks of patches, shared evenly by the patches of each."""
-        block = critic.blocks()
-        players = [torch.from_numpy(np.flatnonzero(block == k)) for k in order]
-        steps = np.diff(self._by_chunks(rows, lambda part, _: critic.walk(part, players), width=_width(rows)), axis=1)
+    def _along(self, rows: Any, player: Ints, order: Ints) -> Floats:
+        """Conditionals along an order of the players, shared evenly by the features (m,) of each player."""
+        along = torch.from_numpy(order)
+        width = self._prefix_width(rows, len(order))
+        scores = self._by_chunks(rows, lambda part, _: self.critic.player_scores(part, along), width=width)
+        steps = np.diff(scores, axis=1)
         result = np.empty_like(steps)
         result[:, order] = steps
-        return (result / np.bincount(block)[:, None])[:, block]
+        return (result / np.bincount(player)[:, None])[:, player]
 
     def _present(self, rows: Any) -> TermConditionals:
         """Conditionals of the present terms of sparse rows, without ever making them dense."""
         where = rows.indptr.astype(np.intp), rows.indices.astype(np.intp)
-        if not isinstance(self.critic, Bag | PaperCritic):
-            return TermConditionals(*where, np.zeros((rows.nnz, len(self.classes.labels))))
         log_prior = torch.from_numpy(np.log(self.classes.prior)).float()
         nothing = sparse.csr_array((1, rows.shape[1]), dtype=np.float32)
         with torch.no_grad():
-            scores = torch.cat([self.critic.scores(nothing), self.critic.present_scores(rows)])
-            scores = normalise(scores, log_prior) if getattr(self.critic, "normalised", True) else scores
+            present = self.critic.present_scores(rows)
+            scores = torch.cat([self.critic.scores(nothing), present])
+            scores = normalise(scores, log_prior) if self.critic.normalised else scores
         running = scores.clamp(-self.trim, self.trim)
         # The first entry of every row follows an empty prefix, whose density is 0, or what the paper's recipe says.
         before = running[:-1].clone()
@@ -281,42 +316,28 @@ class Density:
     def _by_chunks(self, rows: Any, score: Any, *, width: int) -> Floats:
         """Score rows in chunks that fit in memory, then normalise and trim."""
         log_prior = torch.from_numpy(np.log(self.classes.prior))
-        settle = normalise if getattr(self.critic, "normalised", True) else lambda scores, _: scores
+        settle = normalise if self.critic.normalised else lambda scores, _: scores
         size = max(1, _CHUNK // max(1, width))
         parts = []
         for start in range(0, rows.shape[0], size):
             place = slice(start, start + size)
-            as_it_is = sparse.issparse(rows) or isinstance(rows, ImageRows)
-            part = rows[place] if as_it_is else torch.from_numpy(np.array(rows[place], dtype=np.float32))
+            part = rows[place]
+            if isinstance(rows, np.ndarray):
+                part = torch.from_numpy(np.array(part, dtype=np.float32))
             parts.append(settle(score(part, place), log_prior).clamp(-self.trim, self.trim))
         return torch.cat(parts).double().numpy()
 
 
 def _width(rows: Any) -> int:
     """Floats that a row takes while it is scored."""
-    return int(rows.cost if isinstance(rows, ImageRows) else rows.shape[1])
+    return int(getattr(rows, "cost", rows.shape[1]))
 
 
-def _plain(features: Features) -> dict[str, Any]:
-    return {"groups": features.groups.tolist(), "names": list(features.names)}
-
-
-def _read_encoder(
-    config: dict[str, Any], tensors: dict[str, torch.Tensor]
-) -> TableEncoder | ImageEncoder | TextEncoder:
-    if "vocabulary" in config:
-        return TextEncoder.from_config(config, tensors[_SIMILAR].numpy())
-    return ImageEncoder(Grid(**config["grid"])) if "grid" in config else read_encoder(config)
-
-
-def shared_config(density: Any) -> dict[str, Any]:
-    """What the bundle of every density holds, whatever its secret."""
-    return {
-        "encoder": density.encoder.to_config() if isinstance(density.encoder, TextEncoder) else asdict(density.encoder),
-        "trim": density.trim,
-        "critic": {"kind": density.critic.kind, **density.critic.settings()},
-        "report": asdict(density.report) if density.report else None,
-    }
+def _kind(encoder: dict[str, Any]) -> str:
+    """The modality of a saved encoder. Up to version 2 of the format its own parts say which it is."""
+    if "kind" in encoder:
+        return str(encoder["kind"])
+    return "texts" if "vocabulary" in encoder else "images" if "grid" in encoder else "tables"
 
 
 def read_report(config: dict[str, Any] | None) -> FitReport | None:

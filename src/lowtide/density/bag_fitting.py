@@ -3,7 +3,7 @@
 The start is what each term tells alone, shrunk by empirical Bayes: the law of the log-odds over the vocabulary is
 itself estimated, so that a vocabulary of mostly neutral terms pulls rare terms to 0 and leaves frequent ones alone. One
 number then scales it down for evidence that terms repeat. From there networks and terms are trained together; they are
-kept only as far as held-out rows clearly ask for it, and the whole critic only if it beats g = 0 on rows that judged
+kept only as far as held-out rows clearly ask for it, and the whole critic only if it beats g = 0 on rows that chose
 nothing else. Rows of one group (the texts of one writer) are held out together, or a writer's habits would pass for
 what is common to a class.
 """
@@ -15,14 +15,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import minimize_scalar
 from scipy.stats import t as student
 from torch import Tensor
 
 from lowtide.density.artefact import FitReport
-from lowtide.density.bag_training import BATCH, Kept, Start, Trainer, Training, grouped_folds
+from lowtide.density.bag_training import BATCH, BagData, BagTrainer, Kept, TermStart, grouped_folds
 from lowtide.density.checkpoints import Checkpoints, fingerprint
 from lowtide.density.critics.bag import (
     WEIGHTINGS,
@@ -35,16 +34,16 @@ from lowtide.density.critics.base import Critic, Null
 from lowtide.density.estimates import nothing_found
 from lowtide.density.objectives import normalise
 from lowtide.density.options import Options
-from lowtide.errors import Floats, LowtideError
+from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.interface import Estimate
 from lowtide.labels import Classes
 from lowtide.progress import progress_bar
+from lowtide.types import Floats, Ints
 
-Ints = NDArray[np.intp]
 Sparse = Any  # scipy.sparse.csr_array, which carries no types
 
-_PARTS = 8  # an eighth of the rows says when to stop, another judges
+_PARTS = 8  # an eighth of the rows says when to stop, another validates
 _MEMBERS = 4  # networks, each trained on its own half of the groups; their mean varies less
 _MORE_MEMBERS = 16  # … of a large corpus
 _LARGE = 64 * BATCH  # rows
@@ -56,13 +55,13 @@ _UP_TO = 1.5  # times the scores, when it is asked how far to believe them
 
 
 @dataclass(frozen=True)
-class Choice:
+class BagChoice:
     """What the held-out rows ask for: a start, steps of training (0: terms alone), how far to believe, and figures.
 
-    `held_out` (n,) are the densities of rows that judge, each at its own class, and `groups` (n,) their groups.
+    `held_out` (n,) are the densities of rows that validate, each at its own class, and `groups` (n,) their groups.
     """
 
-    start: Start
+    start: TermStart
     steps: int
     belief: float
     held_out: Floats
@@ -117,7 +116,7 @@ def fit_bag(
 
 def _read(
     rows: Sparse, s: Ints, classes: Classes, features: Features, options: Options, groups: Ints | None
-) -> Training:
+) -> BagData:
     if not sparse.issparse(rows):
         raise LowtideError("the bag critic is fitted on sparse rows; give a scipy CSR array, or use critic='masked'")
     if rows.shape != (len(s), len(features.groups)):
@@ -134,17 +133,17 @@ def _read(
     codes = np.arange(len(s)) if groups is None else np.asarray(groups, dtype=np.intp)
     members = _MORE_MEMBERS if rows.shape[0] >= _LARGE else _MEMBERS
     log_prior = np.log(classes.prior)
-    return Training(rows.tocsr(), s, codes, log_prior, steps, options.objective, options.seed, members)
+    return BagData(rows.tocsr(), s, codes, log_prior, steps, options.objective, options.seed, members)
 
 
-def _choose(data: Training, checkpoints: Checkpoints, show: bool | None) -> Choice:
-    """Train on three quarters of the groups; one eighth says how far, the last eighth judges."""
+def _choose(data: BagData, checkpoints: Checkpoints, show: bool | None) -> BagChoice:
+    """Train on three quarters of the groups; one eighth says how far, the last eighth validates."""
     rng = np.random.default_rng(data.seed)
     fold = grouped_folds(data.s, data.groups, int(np.clip(len(np.unique(data.groups)) // 2, 3, _PARTS)), rng)
-    judge, stop, inside = (np.flatnonzero(part) for part in (fold == 0, fold == 1, fold > 1))
+    final, stop, inside = (np.flatnonzero(part) for part in (fold == 0, fold == 1, fold > 1))
     train = data.take(inside)
     # The training figure needs no more rows than the held-out one.
-    watched = data.take(np.concatenate([stop, judge, rng.permutation(inside)[: len(judge)]]))
+    watched = data.take(np.concatenate([stop, final, rng.permutation(inside)[: len(final)]]))
     start, odds, gains = _best_start(train, watched, len(stop))
     every = max(1, data.steps // _LOOKS)
     scores = _watch(train, watched, start, odds, every, checkpoints, show)
@@ -153,18 +152,18 @@ def _choose(data: Training, checkpoints: Checkpoints, show: bool | None) -> Choi
     # Members overstate together what their mean may be trusted with; terms alone have their factor already.
     belief = _belief(scores[at - 1], watched, len(stop)) if at else 1.0
     chosen = _own(belief * scores[at - 1], watched) if at else curve[0]
-    judged, trained = slice(len(stop), len(stop) + len(judge)), slice(len(stop) + len(judge), None)
-    candidates = {f"terms alone, {name}": float(values[judged].mean()) for name, values in gains.items()}
-    candidates["terms and networks"] = float((chosen if at else curve[-1])[judged].mean())
+    finals, trained = slice(len(stop), len(stop) + len(final)), slice(len(stop) + len(final), None)
+    candidates = {f"terms alone, {name}": float(values[finals].mean()) for name, values in gains.items()}
+    candidates["terms and networks"] = float((chosen if at else curve[-1])[finals].mean())
     training, converged = float(chosen[trained].mean()), at < len(curve) - 1
-    figures = chosen[judged], watched.groups[judged], training, converged, {"null": 0.0, **candidates}
-    return Choice(start, at * every, belief, *figures)
+    figures = chosen[finals], watched.groups[finals], training, converged, {"null": 0.0, **candidates}
+    return BagChoice(start, at * every, belief, *figures)
 
 
 def _watch(
-    train: Training,
-    watched: Training,
-    start: Start,
+    train: BagData,
+    watched: BagData,
+    start: TermStart,
     odds: Floats,
     every: int,
     checkpoints: Checkpoints,
@@ -173,31 +172,31 @@ def _watch(
     """Scores (looks, n, |S|) of the watched rows along the training of all members."""
     with progress_bar("choosing on held-out rows", train.steps * train.members, show) as tick:
 
-        def look(trainer: Trainer, kept: Kept) -> None:
+        def look(trainer: BagTrainer, kept: Kept) -> None:
             if trainer.done % every == 0:
                 kept[f"{trainer.done:08d}"] = trainer.critic().scores(watched.rows).double()
             tick(trainer.member * train.steps + trainer.done)
 
         members = [
-            Trainer(train, start, odds, member).run(train.steps, "choose", checkpoints, look)
+            BagTrainer(train, start, odds, member).run(train.steps, "choose", checkpoints, look)
             for member in range(train.members)
         ]
     return torch.stack([torch.stack([kept[name] for name in sorted(kept)]) for kept in members]).mean(dim=0)
 
 
-def _best_start(train: Training, watched: Training, stop: int) -> tuple[Start, Floats, dict[Weighting, Floats]]:
+def _best_start(train: BagData, watched: BagData, stop: int) -> tuple[TermStart, Floats, dict[Weighting, Floats]]:
     """The weighting and factor that serve the first `stop` watched rows best; its log-odds; the gains of all."""
-    found: dict[Weighting, tuple[Start, Floats, Floats]] = {}
+    found: dict[Weighting, tuple[TermStart, Floats, Floats]] = {}
     for weighting in WEIGHTINGS:
         odds = log_odds(train.rows, train.s, len(train.log_prior), weighting, groups=train.groups)
         scores = _alone(odds, weighting).scores(watched.rows).double()
         factor = _belief(scores, watched, stop)
-        found[weighting] = Start(weighting, factor), odds, _own(factor * scores, watched)
+        found[weighting] = TermStart(weighting, factor), odds, _own(factor * scores, watched)
     start, odds, _ = max(found.values(), key=lambda one: float(one[2][:stop].mean()))
     return start, odds, {weighting: gains for weighting, (_, _, gains) in found.items()}
 
 
-def _belief(scores: Tensor, watched: Training, stop: int) -> float:
+def _belief(scores: Tensor, watched: BagData, stop: int) -> float:
     """The factor for scores (n, |S|) that serves the first `stop` watched rows best."""
 
     def loss(factor: float) -> float:
@@ -226,7 +225,7 @@ def _grouped_mean(values: Floats, groups: Ints, level: float = 0.95) -> Estimate
     return Estimate(mean, mean - half, mean + half, len(values))
 
 
-def _refit(data: Training, choice: Choice, checkpoints: Checkpoints, show: bool | None) -> dict[str, Tensor]:
+def _refit(data: BagData, choice: BagChoice, checkpoints: Checkpoints, show: bool | None) -> dict[str, Tensor]:
     """The chosen critic's weights from all rows."""
     odds = log_odds(data.rows, data.s, len(data.log_prior), choice.start.weighting, groups=data.groups)
     if choice.steps == 0:
@@ -234,7 +233,7 @@ def _refit(data: Training, choice: Choice, checkpoints: Checkpoints, show: bool 
     members = []
     with progress_bar("fitting on all rows", choice.steps * data.members, show) as tick:
         for member in range(data.members):
-            trainer = Trainer(data, choice.start, odds, member)
+            trainer = BagTrainer(data, choice.start, odds, member)
             trainer.run(choice.steps, "refit", checkpoints, lambda one, _: tick(one.member * choice.steps + one.done))
             members.append(trainer.critic().weights)
     weights = average(members)
@@ -245,6 +244,6 @@ def _alone(odds: Floats, weighting: Weighting) -> Bag:
     return Bag(torch.arange(len(odds)), weighting, {"u": torch.from_numpy(odds).float()})
 
 
-def _own(scores: Tensor, data: Training) -> Floats:
+def _own(scores: Tensor, data: BagData) -> Floats:
     g = normalise(scores, torch.from_numpy(data.log_prior))
     return np.asarray(g.gather(1, torch.from_numpy(data.s)[:, None])[:, 0].numpy())

@@ -21,9 +21,8 @@ from lowtide.density.critics.bag import (
     term_weights,
 )
 from lowtide.density.objectives import get_objective, normalise
-from lowtide.errors import Floats
+from lowtide.types import Floats, Floats32, Ints
 
-Ints = NDArray[np.intp]
 Sparse = Any  # scipy.sparse.csr_array, which carries no types
 
 BATCH = 512
@@ -36,7 +35,7 @@ _HEADROOM = 0.3  # training starts below the scale of the terms alone, since the
 
 
 @dataclass(frozen=True)
-class Start:
+class TermStart:
     """Terms alone: how counts are weighted, and one factor for all log-odds."""
 
     weighting: Weighting
@@ -44,7 +43,7 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Training:
+class BagData:
     """What is trained on, and how: sparse rows (n, columns), classes s (n,), groups (n,) of rows to keep together.
 
     `members` networks are trained for `steps` each.
@@ -59,7 +58,7 @@ class Training:
     seed: int
     members: int
 
-    def take(self, index: Ints) -> Training:
+    def take(self, index: Ints) -> BagData:
         """These rows only."""
         return replace(self, rows=self.rows[index], s=self.s[index], groups=self.groups[index])
 
@@ -77,11 +76,11 @@ def grouped_folds(s: Ints, groups: Ints, folds: int, rng: np.random.Generator) -
 
 
 Kept = dict[str, Tensor]
-Look = Callable[["Trainer", Kept], None]
+Look = Callable[["BagTrainer", Kept], None]
 """Hears of every step; what it keeps is saved and restored with the trainer."""
 
 
-class Trainer:
+class BagTrainer:
     """Terms and a network, trained together by Adam with a step size that falls to 0.
 
     Of many groups each member is trained on one half, the next member on the other: what one half of the writers have
@@ -90,7 +89,7 @@ class Trainer:
     Every random draw depends on the seed and the number of the step alone, so that a run resumes from its weights.
     """
 
-    def __init__(self, data: Training, start: Start, odds: Floats, member: int) -> None:
+    def __init__(self, data: BagData, start: TermStart, odds: Floats, member: int) -> None:
         self.data, self.start, self.member, self.done = data, start, member, 0
         generator = torch.Generator().manual_seed(int(self._rng(2, 0).integers(2**62)))
         present = np.bincount(data.rows.indices, minlength=data.rows.shape[1]).astype(np.float64)
@@ -195,7 +194,7 @@ class Trainer:
         self.done = int(saved["done"])
 
 
-def partial(indptr: NDArray[Any], rng: np.random.Generator) -> NDArray[np.float32]:
+def partial(indptr: NDArray[Any], rng: np.random.Generator) -> Floats32:
     """Which entries are seen, (nnz,): most rows whole, of the others a prefix or a random subset of any size."""
     lengths = np.diff(indptr)
     u = rng.random((3, len(lengths)))

@@ -1,8 +1,8 @@
 """Choosing sparsity, stopping time and mixture on rows that the networks have not seen.
 
-Networks of every sparsity are trained on all folds but one and judged on that one, under whole and partial
-observation. Each fold stops where the *other* folds say, so no fold is judged where it did the choosing. The mixture is
-kept only if its held-out gain over g = 0 exceeds two standard errors; otherwise the answer is exactly 0.
+Networks of every sparsity are trained on all folds but one and validated on that one, under whole and partial
+observation. Each fold stops where the *other* folds say, so no fold is scored at a step that it chose itself. The
+mixture is kept only if its held-out gain over g = 0 exceeds two standard errors; otherwise the answer is exactly 0.
 """
 
 from __future__ import annotations
@@ -12,63 +12,62 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from lowtide.density.checkpoints import Checkpoints
-from lowtide.density.mask_sampling import Floats32, Ints, Questions, losses
-from lowtide.density.masking import Exposure
-from lowtide.density.shrinking import fit_gate
-from lowtide.density.training import Settings, Trainer, batches
+from lowtide.density.masking import MaskedRows, MaskSampler, losses
+from lowtide.density.shrinking import fit_subset_shrinkage
+from lowtide.density.training import MaskedSettings, MaskedTrainer, batches
+from lowtide.types import Floats, Floats32, Ints
 
 _EVERY = 40  # steps between two looks at the held-out rows
 _LEAST = 0.05  # mixture weights below this are dropped
 _ERRORS = 2.0
 
 Tick = Callable[[int], None]
-RunOn = Callable[[str, Trainer], "Run"]
+RunOn = Callable[[str, MaskedTrainer], "Run"]
 """Makes the run of a stage, given its name and its trainer."""
 
 
 @dataclass(frozen=True)
-class Choice:
-    """What the held-out rows ask for.
+class MaskedChoice:
+    """What does best on the held-out rows.
 
     Attributes:
         strengths: sparsity of each kept candidate; empty for the null model.
         steps: how long to train it.
         weights: its weight in the sum of scores.
-        gate: how far scores of subsets are believed.
-        held_out: (n,) held-out density of each row, as the main question shows it, at its own class.
+        shrinkage: how far scores of subsets are believed.
+        held_out: (n,) held-out density of each row, under the main mask, at its own class.
         converged: whether every kept candidate stopped before the end.
-        candidates: held-out information of each candidate on the main question, by name.
+        candidates: held-out information of each candidate under the main mask, by name.
     """
 
     strengths: tuple[float, ...]
     steps: tuple[int, ...]
     weights: tuple[float, ...]
-    gate: Floats32
-    held_out: NDArray[np.float64]
+    shrinkage: Floats32
+    held_out: Floats
     converged: bool
     candidates: dict[str, float]
 
 
 @dataclass(frozen=True)
-class Training:
+class MaskedData:
     """What the networks are trained on, and how: standardised rows z (n, columns), their classes s (n,)."""
 
     z: Floats32
     s: Ints
     groups: Ints
     log_prior: Floats32
-    settings: Settings
-    exposure: Exposure
+    settings: MaskedSettings
+    sampler: MaskSampler
     seed: int
 
-    def trainer(self, strengths: list[float]) -> Trainer:
+    def trainer(self, strengths: list[float]) -> MaskedTrainer:
         """A trainer with a network for every strength."""
         groups, log_prior = torch.tensor(self.groups), torch.from_numpy(self.log_prior)
-        return Trainer(groups, log_prior, strengths, self.settings, exposure=self.exposure, seed=self.seed)
+        return MaskedTrainer(groups, log_prior, strengths, self.settings, sampler=self.sampler, seed=self.seed)
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class Curves:
 
     steps: Ints
     scores: Floats32
-    losses: NDArray[np.float64]
+    losses: Floats
 
 
 def stratified_folds(s: Ints, folds: int, rng: np.random.Generator) -> Ints:
@@ -102,7 +101,7 @@ class Run:
     the state after a whole step, since Ctrl-C may come in the middle of one.
     """
 
-    def __init__(self, trainer: Trainer, stage: str, checkpoints: Checkpoints, tick: Tick) -> None:
+    def __init__(self, trainer: MaskedTrainer, stage: str, checkpoints: Checkpoints, tick: Tick) -> None:
         self.trainer, self.stage, self.checkpoints, self.tick = trainer, stage, checkpoints, tick
         self.kept: dict[str, torch.Tensor] = {}
         self._safe: dict[str, torch.Tensor] = {}
@@ -141,7 +140,7 @@ class Run:
 
 
 def held_out_curves(
-    questions: Questions, data: Training, fold: Ints, strengths: tuple[float, ...], run_on: RunOn
+    masked_rows: MaskedRows, data: MaskedData, fold: Ints, strengths: tuple[float, ...], run_on: RunOn
 ) -> Curves:
     """Train every (fold, strength) network in one batch; score its fold every few steps."""
     folds, settings = int(fold.max()) + 1, data.settings
@@ -149,13 +148,13 @@ def held_out_curves(
     run = run_on("choose", data.trainer([strength for _, strength in nets]))
     run.resume()
     rows = [np.flatnonzero(fold != k) for k, _ in nets]
-    inputs, own_fold = questions.tensors(), fold[questions.row]
+    inputs, own_fold = masked_rows.tensors(), fold[masked_rows.row]
     for done in run.steps(data.z, data.s, rows, settings.steps, data.seed):
         if done % _EVERY == 0 or done == settings.steps < _EVERY:
             out = run.trainer.predict(*inputs).view(len(strengths), folds, len(own_fold), -1)
             run.kept[f"{done:06d}"] = out[:, own_fold, np.arange(len(own_fold))]
     scores = np.stack([run.kept[name].numpy() for name in sorted(run.kept)])
-    loss = losses(scores, questions) * questions.weight
+    loss = losses(scores, masked_rows) * masked_rows.weight
     by_fold = np.stack([loss[..., own_fold == k].sum(axis=-1, dtype=np.float64) for k in range(folds)], axis=-1)
     return Curves(np.array(sorted(map(int, run.kept))), scores, by_fold)
 
@@ -171,13 +170,13 @@ def stop_without_looking(curves: Curves, own_fold: Ints) -> tuple[Floats32, Ints
     return chosen, total.argmin(axis=0)
 
 
-def mixture_weights(scores: Floats32, questions: Questions, penalty: float = 1e-3) -> NDArray[np.float64]:
+def mixture_weights(scores: Floats32, masked_rows: MaskedRows, penalty: float = 1e-3) -> Floats:
     """Non-negative weights of the candidates' scores (candidates, q, |S|) with the least held-out loss."""
-    onehot = np.eye(len(questions.log_prior), dtype=np.float32)[questions.s]
-    share = questions.weight / questions.weight.sum()
+    onehot = np.eye(len(masked_rows.log_prior), dtype=np.float32)[masked_rows.s]
+    share = masked_rows.weight / masked_rows.weight.sum()
 
-    def objective(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        mixed = np.tensordot(w.astype(np.float32), scores, 1) + questions.log_prior
+    def objective(w: Floats) -> tuple[float, Floats]:
+        mixed = np.tensordot(w.astype(np.float32), scores, 1) + masked_rows.log_prior
         mixed -= mixed.max(axis=1, keepdims=True)
         p = np.exp(mixed)
         p /= p.sum(axis=1, keepdims=True)
@@ -189,44 +188,44 @@ def mixture_weights(scores: Floats32, questions: Questions, penalty: float = 1e-
     return np.asarray(minimize(objective, start, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(start)).x)
 
 
-def honest_mixture(scores: Floats32, questions: Questions, own_fold: Ints) -> Floats32:
+def honest_mixture(scores: Floats32, masked_rows: MaskedRows, own_fold: Ints) -> Floats32:
     """Mixed scores (q, |S|) in which the mixture of each fold was fitted on the other folds."""
     mixed = np.zeros_like(scores[0])
     for k in range(int(own_fold.max()) + 1):
         inside = own_fold == k
-        weights = mixture_weights(scores[:, ~inside], questions.where(~inside)).astype(np.float32)
+        weights = mixture_weights(scores[:, ~inside], masked_rows.where(~inside)).astype(np.float32)
         mixed[inside] = np.tensordot(weights, scores[:, inside], 1)
     return mixed
 
 
-def is_clear(gain: NDArray[np.float64]) -> bool:
+def is_clear(gain: Floats) -> bool:
     """Whether a held-out gain per row (n,) is above 0 by more than two standard errors."""
     return bool(gain.mean() > _ERRORS * gain.std() / np.sqrt(len(gain)))
 
 
-def choose(curves: Curves, questions: Questions, fold: Ints, strengths: tuple[float, ...]) -> Choice:
+def choose(curves: Curves, masked_rows: MaskedRows, fold: Ints, strengths: tuple[float, ...]) -> MaskedChoice:
     """Mix the candidates; keep the null model unless the held-out gain exceeds two standard errors."""
-    own_fold = fold[questions.row]
+    own_fold = fold[masked_rows.row]
     scores, stop = stop_without_looking(curves, own_fold)
-    weights = mixture_weights(scores, questions)
-    gain = -losses(honest_mixture(scores, questions, own_fold), questions)
-    per_row = np.bincount(questions.row, gain * questions.weight).astype(np.float64)
+    weights = mixture_weights(scores, masked_rows)
+    gain = -losses(honest_mixture(scores, masked_rows, own_fold), masked_rows)
+    per_row = np.bincount(masked_rows.row, gain * masked_rows.weight).astype(np.float64)
     keep = [k for k, weight in enumerate(weights) if weight > _LEAST] if is_clear(per_row) else []
-    main = np.arange(len(fold))  # the first copy of every row answers the main question
-    alone = -losses(scores, questions)[:, main]
+    main = np.arange(len(fold))  # the first copy of every row is under the main mask
+    alone = -losses(scores, masked_rows)[:, main]
     names = [f"masked, sparsity {strength:g}" for strength in strengths]
-    return Choice(
+    return MaskedChoice(
         tuple(strengths[k] for k in keep),
         tuple(int(curves.steps[stop[k]]) for k in keep),
         tuple(float(weights[k]) for k in keep),
-        fit_gate(np.tensordot(weights.astype(np.float32), scores, 1), questions),
+        fit_subset_shrinkage(np.tensordot(weights.astype(np.float32), scores, 1), masked_rows),
         gain[main].astype(np.float64),
         all(stop[k] < len(curves.steps) - 1 for k in keep),
         {"null": 0.0, **{name: float(value.mean()) for name, value in zip(names, alone, strict=True)}},
     )
 
 
-def refit(choice: Choice, data: Training, nets: int, run_on: RunOn) -> dict[str, torch.Tensor]:
+def refit(choice: MaskedChoice, data: MaskedData, nets: int, run_on: RunOn) -> dict[str, torch.Tensor]:
     """Train fresh networks on all rows, each stopped at its candidate's step; mixture weights go into U."""
     strengths = [strength for strength in choice.strengths for _ in range(nets)]
     run = run_on("refit", data.trainer(strengths))

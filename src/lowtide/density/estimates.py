@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 from scipy.stats import t as student
 
-from lowtide.errors import Floats, LowtideError, within
+from lowtide.errors import LowtideError, within
 from lowtide.interface import Estimate
+from lowtide.types import Floats
 
 _DETECTABLE = 8.0  # 2·2²: two standard errors, squared, of a density whose variance is twice its mean
 

@@ -1,4 +1,8 @@
-"""From data and options to a frozen density: which fitter, and what it is given."""
+"""From data and options to a frozen density of a finite secret.
+
+The modality of the data reads it; what it reads as rows of numbers (dense, sparse, memory maps, streams of batches) is
+fitted here.
+"""
 
 from __future__ import annotations
 
@@ -11,65 +15,105 @@ import torch
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from lowtide.density.artefact import Density, FitReport
+from lowtide import modalities
+from lowtide.density.artefact import Density, Encoder, FitReport
+from lowtide.density.bag_fitting import fit_bag
 from lowtide.density.critics.base import Critic, Null
-from lowtide.density.critics.paper import PaperCritic, PaperPairs, train
+from lowtide.density.critics.paper import PaperCritic, train, train_sparse
 from lowtide.density.estimates import mean_with_interval
 from lowtide.density.masked_fitting import fit_masked
 from lowtide.density.options import Options
-from lowtide.density.streaming import Blocks, fit_stream
+from lowtide.density.streaming import Blocks, ReadFirst, fit_stream
 from lowtide.errors import LowtideError
 from lowtide.features import Features
-from lowtide.images.encoder import are_images
-from lowtide.images.fitting import fit_images, is_side
-from lowtide.labels import Classes, is_vector, read_classes, read_vector
-from lowtide.tables.encoder import Rows, TableEncoder, read_table
-from lowtide.texts.encoder import are_texts
-from lowtide.texts.fitting import fit_terms, fit_texts, read_groups
-from lowtide.texts.terms import TermOptions
+from lowtide.labels import Classes, is_vector, read_classes
+from lowtide.splits import read_groups
 from lowtide.threads import one_thread
-from lowtide.vectors.artefact import PairDensity
-from lowtide.vectors.fitting import fit_structured
+from lowtide.types import Labels
 
+Rows = Any  # (n, columns) float32: a NumPy array, a memory map, or a scipy CSR array
 # Beyond this many rows one held-out sample is as good as five folds, and much cheaper.
 _MANY_ROWS = 20_000
+_LEAST_ROWS = 4
 _PAPER_EPOCHS = 3000
+_AT_ONCE = 4096  # sparse rows scored at once
+_ROOM = 0x7E87
+_NO_SECRET = "TIDE requires y to be passed, but the target y is None: give s, or an iterable of (X, s)"
 
 
-def fit_density(
-    x: Any, s: ArrayLike | None, options: Options, *, groups: ArrayLike | None = None
-) -> Density | PairDensity:
+def fit_density(x: Any, s: ArrayLike | None, options: Options, *, groups: ArrayLike | None = None) -> Density:
     """Fit what the data asks for; see `TIDE.fit`."""
-    texts = are_texts(x) or isinstance(options.features, TermOptions)
-    if groups is not None and not (texts or sparse.issparse(x)):
+    density: Density = modalities.of(x, options.features).fit_density(x, s, options, groups)
+    return density
+
+
+def read_secret(
+    s: ArrayLike | None, rows: int, *, least: int = _LEAST_ROWS, noun: str = "sample"
+) -> tuple[Classes, Labels]:
+    """The classes of a secret and the class of each row, (n,); refuses what no density can be fitted to.
+
+    Args:
+        s: (n,) labels.
+        rows: n.
+        least: how many rows there must be.
+        noun: what a row is called in messages.
+    """
+    if s is None:
+        raise LowtideError(_NO_SECRET)
+    if np.asarray(s).shape[:1] != (rows,):
+        raise LowtideError(f"X has {rows} {noun}s and s has shape {np.asarray(s).shape}; they must match")
+    if rows < least:
+        raise LowtideError(f"Found {rows} sample(s) while a minimum of {least} is required.")
+    if is_vector(s):
         raise LowtideError(
-            "groups are kept apart for texts and sparse rows only; leave groups out for other kinds of X"
+            "s is a vector of numbers, and TIDE takes a secret of classes: use lowtide.vectors.VectorTIDE, "
+            "or give s as labels (text, or whole numbers)"
         )
-    if s is not None and not texts and (are_images(x) or is_side(options.features)):
-        return fit_images(x, s, options)
-    with one_thread():
-        if s is None:
-            return _fit_batches(x, options)
-        return fit_texts(x, s, options, groups=groups) if texts else _fit_rows(x, s, options, groups)
+    return read_classes(s)
 
 
-def _fit_rows(x: Any, s: ArrayLike, options: Options, groups: ArrayLike | None) -> Density | PairDensity:
-    rows, encoder = read_table(x)
-    if np.asarray(s).shape[:1] != (rows.shape[0],):
-        raise LowtideError(f"X has {rows.shape[0]} rows and s has shape {np.asarray(s).shape}; they must match")
-    if rows.shape[0] < 4:
-        raise LowtideError(f"Found array with {rows.shape[0]} sample(s) while a minimum of 4 is required.")
-    if is_vector(s, options.secret):
-        return _fit_pairs(rows, s, encoder, options)
-    classes, codes = read_classes(s)
+def fit_rows(
+    rows: Rows, encoder: Encoder, s: ArrayLike | None, options: Options, groups: ArrayLike | None = None
+) -> Density:
+    """Fit to rows (n, columns) that `encoder` has read.
+
+    Args:
+        rows: dense, sparse or in a memory map.
+        encoder: how later rows are read.
+        s: (n,) labels.
+        options: how to fit.
+        groups: (n,) what must stay on one side whenever rows are held out; of sparse rows only.
+    """
+    if groups is not None and not sparse.issparse(rows):
+        refuse_groups()
+    classes, codes = read_secret(s, rows.shape[0], noun="row")
     features = read_features(options.features, encoder)
     sides = read_groups(groups, rows.shape[0])
-    critic, report = _fit_classes(rows, codes, classes, features, options, sides)
+    with one_thread():
+        critic, report = fit_critic(rows, codes, classes, features, options, groups=sides)
     return Density(classes, features, critic, options.trim, encoder, report)
 
 
-def read_features(features: Any, encoder: TableEncoder) -> Features:
-    """What one feature is: as told, or one per input column."""
+def fit_batches(batches: Any, read_first: ReadFirst, options: Options) -> Density:
+    """Fit to a stream of `(X, s)` batches, the first of which `read_first` reads."""
+    whole = hasattr(batches, "shape") or hasattr(batches, "columns")
+    if not isinstance(batches, Iterable) or whole:
+        raise LowtideError(_NO_SECRET)
+    with one_thread():
+        critic, report, classes, survey = fit_stream(batches, read_first, options)
+    if survey.encoder is None:
+        raise LowtideError("a stream of batches needs rows that can be read again; give arrays or data frames")
+    features = options.features if isinstance(options.features, Features) else survey.encoder.features()
+    return Density(classes, features, critic, options.trim, survey.encoder, report)
+
+
+def refuse_groups() -> None:
+    """Say that groups are not kept apart for data of this kind."""
+    raise LowtideError("groups are kept apart for texts and sparse rows only; leave groups out for other kinds of X")
+
+
+def read_features(features: Any, encoder: Encoder) -> Features:
+    """What one feature is: as a user says, or one per input column."""
     own = encoder.features()
     if features is None:
         return own
@@ -87,66 +131,62 @@ def read_features(features: Any, encoder: TableEncoder) -> Features:
     return Features(groups[own.groups], names)
 
 
-def _fit_classes(
-    rows: Rows, s: Any, classes: Classes, features: Features, options: Options, groups: Any
+def fit_critic(
+    rows: Rows, s: Labels, classes: Classes, features: Features, options: Options, *, groups: Labels | None = None
 ) -> tuple[Critic, FitReport]:
-    """A finite secret: choose the fitter by the critic asked for and the shape of the data."""
-    if options.critic == "structured":
-        raise LowtideError("critic='structured' is for a secret that is a vector of numbers; use 'auto' or 'masked'")
+    """Choose the fitter by the critic that the options name and the shape of the data.
+
+    Args:
+        rows: (n, columns).
+        s: (n,) classes.
+        classes: what the classes are.
+        features: what one feature is.
+        options: how to fit.
+        groups: (n,) codes; sparse rows of one group are held out together.
+    """
     if options.critic == "null":
-        report = FitReport("null", True, mean_with_interval(np.zeros(rows.shape[0])), 0.0, {"null": 0.0})
-        return Null(len(classes.labels), len(features)), report
+        return null_critic(rows.shape[0], classes, features)
     if sparse.issparse(rows):
-        return fit_terms(rows, s, classes, features, options, groups=groups)
+        if options.critic == "masked":
+            raise LowtideError("critic='masked' needs dense rows; for sparse ones use 'auto' or 'bag'")
+        if options.recipe == "paper":
+            return _fit_paper_sparse(rows.tocsr(), s, classes, features, options)
+        return fit_bag(rows, s, classes, features, options, groups=groups)
     if options.critic == "bag":
         raise LowtideError("critic='bag' needs sparse rows (scipy CSR); for dense ones use 'auto' or 'masked'")
     if options.recipe == "paper":
         return _fit_paper(rows, s, classes, features, options)
     if rows.shape[0] > _MANY_ROWS:
-        critic, report, _, _ = fit_stream(Blocks(rows, s, options.seed), replace(options, features=features))
+        stream, settings = Blocks(rows, s, options.seed), replace(options, features=features)
+        critic, report, _, _ = fit_stream(stream, lambda block: (block, None), settings)
         return critic, report
     return fit_masked(np.ascontiguousarray(rows), s, classes, features, options)
 
 
-def _fit_batches(batches: Any, options: Options) -> Density:
-    """A stream of `(X, s)` batches."""
-    whole = hasattr(batches, "shape") or hasattr(batches, "columns") or are_texts(batches)
-    if not isinstance(batches, Iterable) or whole:
-        raise LowtideError("TIDE requires y to be passed, but the target y is None: give s, or an iterable of (X, s)")
-    critic, report, classes, survey = fit_stream(batches, options)
-    encoder = survey.encoder or TableEncoder((), ())
-    features = options.features if isinstance(options.features, Features) else encoder.features()
-    return Density(classes, features, critic, options.trim, encoder, report)
+def null_critic(rows: int, classes: Classes, features: Features) -> tuple[Critic, FitReport]:
+    """The null model g = 0 for n rows, and its report."""
+    report = FitReport("null", True, mean_with_interval(np.zeros(rows)), 0.0, {"null": 0.0})
+    return Null(len(classes.labels), len(features)), report
 
 
-def _fit_pairs(rows: Rows, s: ArrayLike, encoder: TableEncoder, options: Options) -> PairDensity:
-    """A secret that is a vector of numbers."""
-    if sparse.issparse(rows):
-        raise LowtideError("a secret of numbers needs dense rows; give X.toarray(), or a secret of classes")
-    if options.critic not in ("auto", "structured"):
-        raise LowtideError(
-            f"critic={options.critic!r} is for a finite secret; for a vector of numbers use 'structured'"
-        )
-    secret = read_vector(s)
-    dense = np.asarray(rows, dtype=np.float64)
-    if options.recipe == "paper":
-        return _fit_paper_pairs(dense, secret, encoder, options)
-    critic, report = fit_structured(dense, secret, options)
-    return PairDensity(critic, secret.shape[1], options.trim, encoder, report)
+def train_paper(x: Any, s: Any, options: Options) -> torch.nn.Sequential:
+    """The paper's network for pairs of dense rows x (n, columns) and s (n, d)."""
+    tensors = (torch.from_numpy(np.array(part, dtype=np.float32)) for part in (x, s))
+    return train(
+        *tensors,
+        trim=options.trim,
+        objective=options.objective,
+        epochs=options.steps or _PAPER_EPOCHS,
+        seed=options.seed,
+        show=options.progress,
+    )
 
 
-def _fit_paper_pairs(x: Any, s: Any, encoder: TableEncoder, options: Options) -> PairDensity:
-    """The paper's recipe on pairs."""
-    net = _train_paper(x, s, options)
-    critic = PaperPairs(net)
-    values = np.clip(critic.values(x, s), -options.trim, options.trim)
-    report = FitReport("the paper's recipe (nothing held out)", False, None, float(values.mean()))
-    return PairDensity(critic, s.shape[1], options.trim, encoder, report)
-
-
-def _fit_paper(rows: Rows, s: Any, classes: Classes, features: Features, options: Options) -> tuple[Critic, FitReport]:
+def _fit_paper(
+    rows: Rows, s: Labels, classes: Classes, features: Features, options: Options
+) -> tuple[Critic, FitReport]:
     onehot = np.eye(len(classes.labels))[s]
-    critic = PaperCritic(_train_paper(rows, onehot, options), torch.tensor(features.groups), len(classes.labels))
+    critic = PaperCritic(train_paper(rows, onehot, options), torch.tensor(features.groups), len(classes.labels))
     with torch.no_grad():
         g = critic.scores(torch.from_numpy(np.array(rows, dtype=np.float32))).clamp(-options.trim, options.trim).numpy()
     values = g[np.arange(len(s)), s].astype(np.float64)
@@ -154,14 +194,29 @@ def _fit_paper(rows: Rows, s: Any, classes: Classes, features: Features, options
     return critic, report
 
 
-def _train_paper(x: Any, s: Any, options: Options) -> torch.nn.Sequential:
-    tensors = (torch.from_numpy(np.array(part, dtype=np.float32)) for part in (x, s))
-    epochs = options.steps or _PAPER_EPOCHS
-    return train(
-        *tensors,
+def _fit_paper_sparse(
+    rows: Rows, s: Labels, classes: Classes, features: Features, options: Options
+) -> tuple[Critic, FitReport]:
+    """The paper's network for tweets; `max_steps`, if given, counts its batches.
+
+    It holds nothing out, so that groups have nothing to keep apart.
+    """
+    net = train_sparse(
+        rows,
+        s,
+        classes=len(classes.labels),
         trim=options.trim,
         objective=options.objective,
-        epochs=epochs,
-        seed=options.seed,
+        steps=options.steps,
+        seed=int(np.random.SeedSequence([options.seed, _ROOM]).generate_state(1)[0]),
         show=options.progress,
     )
+    critic = PaperCritic(net, torch.tensor(features.groups), len(classes.labels))
+    values = []
+    for start in range(0, rows.shape[0], _AT_ONCE):
+        place = slice(start, start + _AT_ONCE)
+        with torch.no_grad():
+            g = critic.scores(rows[place]).clamp(-options.trim, options.trim).double().numpy()
+        values.append(g[np.arange(len(g)), s[place]])
+    training = float(np.concatenate(values).mean())
+    return critic, FitReport("the paper's recipe (nothing held out)", False, None, training)

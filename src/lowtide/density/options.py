@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-from lowtide.features import Features
-from lowtide.labels import SecretKind
-from lowtide.texts.terms import TermOptions
+from typing import Any
 
 
 @dataclass(frozen=True)
 class Options:
     """The options of `TIDE`; see there what each means. `nets` networks of each kept kind are fitted and averaged."""
 
-    features: Features | TermOptions | Sequence[int] | int | None = None
+    features: Any = None
     trim: float = 3.0
     objective: str = "dv"
     critic: str = "auto"
     recipe: str = "lowtide"
-    secret: SecretKind = "auto"
     folds: int = 5
     steps: int | None = None
     nets: int = 5

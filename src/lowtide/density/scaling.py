@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from lowtide.errors import Floats
+from lowtide.types import Floats, Floats32
 
 _KNOTS = 64
 
@@ -26,17 +25,17 @@ class RankScaling:
         levels: (columns, k) normal scores at the knots, scaled to mean 0 and variance 1 over the training rows.
     """
 
-    knots: NDArray[np.float32]
-    levels: NDArray[np.float32]
+    knots: Floats32
+    levels: Floats32
 
     @classmethod
-    def of(cls, x: NDArray[np.float32]) -> RankScaling:
+    def of(cls, x: Floats32) -> RankScaling:
         """Measure the columns of rows (n, columns)."""
         pairs = [_column(np.sort(column)) for column in np.asarray(x).T]
         knots, levels = (np.stack(part).astype(np.float32) for part in zip(*pairs, strict=True))
         return cls(knots, levels)
 
-    def __call__(self, x: NDArray[np.float32]) -> NDArray[np.float32]:
+    def __call__(self, x: Floats32) -> Floats32:
         """Map rows (n, columns)."""
         z = np.empty((x.shape[1], len(x)), dtype=np.float32)
         for j, (knots, levels) in enumerate(zip(self.knots, self.levels, strict=True)):
@@ -44,7 +43,7 @@ class RankScaling:
         return z.T
 
 
-def _column(ordered: NDArray[np.float32]) -> tuple[Floats, Floats]:
+def _column(ordered: Floats32) -> tuple[Floats, Floats]:
     """Quantiles of a sorted column and their normal scores at mid-rank (ties share one), padded to equal length."""
     n = len(ordered)
     at = np.unique(np.rint(np.linspace(0, n - 1, min(_KNOTS, n))).astype(int))

@@ -2,40 +2,42 @@
 
 The first pass counts the classes and draws a uniform reservoir of rows, to measure the columns on and to hold out.
 Further passes train networks of every sparsity on the same batches; half of the held-out rows decide when to stop and
-how to mix, the other half judges the result.
+how to mix, the other half validates the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from lowtide.density.artefact import FitReport
+from lowtide.density.artefact import Encoder, FitReport
 from lowtide.density.checkpoints import Checkpoints, fingerprint
 from lowtide.density.critics.base import Critic, Null
 from lowtide.density.critics.masked import Masked, Weights
 from lowtide.density.crossfit import is_clear, mixture_weights
 from lowtide.density.estimates import mean_with_interval, nothing_found
-from lowtide.density.mask_sampling import Floats32, Ints, Questions, ask, losses
 from lowtide.density.masked_fitting import STRENGTHS, describe
-from lowtide.density.masking import Subsets
+from lowtide.density.masking import MaskedRows, SubsetSampler, losses, mask_rows
 from lowtide.density.objectives import normalise
 from lowtide.density.options import Options
 from lowtide.density.scaling import RankScaling
-from lowtide.density.shrinking import fit_gate
-from lowtide.density.training import Settings, Trainer
+from lowtide.density.shrinking import fit_subset_shrinkage
+from lowtide.density.training import MaskedSettings, MaskedTrainer
 from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.labels import Classes, Label, plain_labels
 from lowtide.progress import progress_bar
-from lowtide.tables.encoder import TableEncoder, read_table
+from lowtide.types import Floats32, Ints
 
 Batch = tuple[Any, ArrayLike]
+ReadFirst = Callable[[Any], tuple[Any, Encoder | None]]
+"""Reads the first batch: its rows (n, columns), and how to read the next; `None` for rows that are encoded already."""
+
 _HELD_OUT = 4096  # at most; never more than a fifth of the rows
 _BLOCK = 8192
 _EVERY = 100
@@ -48,11 +50,11 @@ _TWINS = 2  # networks per sparsity
 class Blocks:
     """A large array (a memory map, say) as a stream: blocks of rows in one random order, the same in every pass."""
 
-    x: NDArray[np.float32]
+    x: Floats32
     s: Ints
     seed: int
 
-    def __iter__(self) -> Iterator[tuple[NDArray[np.float32], Ints]]:
+    def __iter__(self) -> Iterator[tuple[Floats32, Ints]]:
         """Walk through the blocks."""
         starts = np.arange(0, len(self.s), _BLOCK)
         for start in np.random.default_rng(self.seed).permutation(starts):
@@ -64,22 +66,23 @@ class Survey:
     """What the first pass finds out, row by row, in constant memory."""
 
     seed: int
+    read_first: ReadFirst
     rows: int = 0
     counts: dict[Label, int] = field(default_factory=dict)
-    encoder: TableEncoder | None = None
+    encoder: Encoder | None = None
 
     def __post_init__(self) -> None:
         self._rng = np.random.default_rng(self.seed)
 
     def take(self, x: Any, s: ArrayLike) -> None:
         """Add a batch."""
-        if self.encoder is None:
-            rows, self.encoder = read_table(x)
+        if self.rows == 0:
+            rows, self.encoder = self.read_first(x)
             self.held_x = np.zeros((0, rows.shape[1]), dtype=np.float32)
             self.held_s: list[Label] = []
             self.held_at = np.zeros(0, dtype=np.int64)
         else:
-            rows = self.encoder.encode(x)
+            rows = self.encode(x)
         labels = plain_labels(s)
         if len(labels) != len(rows):
             raise LowtideError(f"a batch has {len(rows)} rows and {len(labels)} labels; they must match")
@@ -87,6 +90,10 @@ class Survey:
             self.counts[label] = self.counts.get(label, 0) + 1
         self._reserve(rows, labels)
         self.rows += len(rows)
+
+    def encode(self, x: Any) -> Floats32:
+        """Rows (n, columns) of a later batch."""
+        return x if self.encoder is None else self.encoder.encode(x)
 
     def _reserve(self, rows: Floats32, labels: list[Label]) -> None:
         """Keep a uniform sample of all rows seen so far: those with the smallest random keys."""
@@ -105,39 +112,43 @@ class Survey:
         return Classes.from_counts(self.counts)
 
 
-def fit_stream(batches: Iterable[Batch], options: Options) -> tuple[Critic, FitReport, Classes, Survey]:
+def fit_stream(
+    batches: Iterable[Batch], read_first: ReadFirst, options: Options
+) -> tuple[Critic, FitReport, Classes, Survey]:
     """Fit any-mask networks on batches `(X, s)` that can be walked through several times."""
-    survey = Survey(options.seed)
+    survey = Survey(options.seed, read_first)
     for x, s in batches:
         survey.take(x, s)
-    if survey.encoder is None:
+    if survey.rows == 0:
         raise LowtideError(
             "the stream of batches is empty; a generator is used up after one pass: give a list or a class"
         )
     classes, scaling = survey.classes(), RankScaling.of(survey.held_x)
-    features = survey.encoder.features() if options.features is None else _as_features(options.features)
+    features = _features(survey, options)
     log_prior = np.log(classes.prior).astype(np.float32)
     codes = classes.encode(np.array(survey.held_s, dtype=object))
     half = len(codes) // 2
     rng = np.random.default_rng(options.seed)
     held = scaling(survey.held_x)
-    exposure = Subsets(len(features))
-    stop = ask(held[:half], codes[:half], features.groups, log_prior, exposure=exposure, rng=rng)
-    judge = ask(held[half:], codes[half:], features.groups, log_prior, exposure=exposure, rng=rng)
+    sampler = SubsetSampler(len(features))
+    stop = mask_rows(held[:half], codes[:half], features.groups, log_prior, sampler=sampler, rng=rng)
+    validation = mask_rows(held[half:], codes[half:], features.groups, log_prior, sampler=sampler, rng=rng)
     fit = _StreamFit(batches, survey, classes, scaling, features, _settings(survey.rows, options), options)
     weights = fit.run(stop)
-    critic, report = _judge(weights, stop, judge, fit)
+    critic, report = _mix(weights, stop, validation, fit)
     return critic, report, classes, survey
 
 
-def _as_features(features: Any) -> Features:
-    if not isinstance(features, Features):
+def _features(survey: Survey, options: Options) -> Features:
+    if options.features is None and survey.encoder is not None:
+        return survey.encoder.features()
+    if not isinstance(options.features, Features):
         raise LowtideError("for a stream of batches, features must be a Features object")
-    return features
+    return options.features
 
 
-def _settings(rows: int, options: Options) -> Settings:
-    settings = Settings(objective=options.objective)
+def _settings(rows: int, options: Options) -> MaskedSettings:
+    settings = MaskedSettings(objective=options.objective)
     batch = int(np.clip(rows // 100, 32, 1024))
     steps = options.steps or int(np.clip(12 * rows / batch, 1500, 8000))
     return replace(settings, batch=batch, steps=steps, sparse_steps=steps // 4, rate=5e-3)
@@ -152,19 +163,19 @@ class _StreamFit:
     classes: Classes
     scaling: RankScaling
     features: Features
-    settings: Settings
+    settings: MaskedSettings
     options: Options
 
-    def run(self, stop: Questions) -> Weights:
+    def run(self, stop: MaskedRows) -> Weights:
         """Return the best averaged weights of every network, by its loss on the stopping rows."""
         strengths = [strength for strength in STRENGTHS for _ in range(_TWINS)]
         log_prior = torch.from_numpy(stop.log_prior)
-        self.trainer = Trainer(
+        self.trainer = MaskedTrainer(
             torch.tensor(self.features.groups),
             log_prior,
             strengths,
             self.settings,
-            exposure=Subsets(len(self.features)),
+            sampler=SubsetSampler(len(self.features)),
             seed=self.options.seed,
         )
         mark = fingerprint(self.survey.rows, self.survey.held_x, self.settings, self.options.seed)
@@ -190,7 +201,7 @@ class _StreamFit:
         best = {"best": torch.from_numpy(self.best), "best_at": torch.from_numpy(self.best_at)}
         self._safe = {name: value.detach().clone() for name, value in (self.trainer.state() | kept | best).items()}
 
-    def _train(self, stop: Questions) -> None:
+    def _train(self, stop: MaskedRows) -> None:
         inputs, stale = stop.tensors(), 0
         self._remember()
         with progress_bar("fitting on the stream", self.settings.steps, self.options.progress) as tick:
@@ -228,37 +239,37 @@ class _StreamFit:
         """One pass over the stream without the held-out rows: rows (b, columns) and their classes (b,)."""
         at, held = 0, np.sort(self.survey.held_at)
         for x, s in self.batches:
-            rows = self.survey.encoder.encode(x)  # type: ignore[union-attr]
+            rows = self.survey.encode(x)
             free = ~np.isin(at + np.arange(len(rows)), held, assume_unique=True)
             at += len(rows)
             yield rows[free], self.classes.encode(s)[free]
 
 
-def _judge(weights: Weights, stop: Questions, judge: Questions, fit: _StreamFit) -> tuple[Critic, FitReport]:
-    """Mix on the stopping rows, judge on the others, keep the null model unless the gain is clear."""
+def _mix(weights: Weights, stop: MaskedRows, validation: MaskedRows, fit: _StreamFit) -> tuple[Critic, FitReport]:
+    """Mix on the stopping rows, validate on the others, keep the null model unless the gain is clear."""
     trainer = fit.trainer
     trainer.average = weights
 
-    def candidate_scores(questions: Questions) -> Floats32:
-        scores = trainer.predict(*questions.tensors()).numpy()
+    def candidate_scores(masked_rows: MaskedRows) -> Floats32:
+        scores = trainer.predict(*masked_rows.tensors()).numpy()
         return np.asarray(scores.reshape(len(STRENGTHS), _TWINS, *scores.shape[1:]).mean(axis=1))
 
     stopping = candidate_scores(stop)
     mixture = mixture_weights(stopping, stop)
-    gate = fit_gate(np.tensordot(mixture.astype(np.float32), stopping, 1), stop)
-    held_out = candidate_scores(judge)
-    gain = -losses(np.tensordot(mixture.astype(np.float32), held_out, 1), judge)
-    rows = int(judge.row.max()) + 1
+    shrinkage = fit_subset_shrinkage(np.tensordot(mixture.astype(np.float32), stopping, 1), stop)
+    held_out = candidate_scores(validation)
+    gain = -losses(np.tensordot(mixture.astype(np.float32), held_out, 1), validation)
+    rows = int(validation.row.max()) + 1
     names = [f"masked, sparsity {strength:g}" for strength in STRENGTHS]
-    alone = {name: float(-row[:rows].mean()) for name, row in zip(names, losses(held_out, judge), strict=True)}
+    alone = {name: float(-row[:rows].mean()) for name, row in zip(names, losses(held_out, validation), strict=True)}
     found = gain[:rows].astype(np.float64)
     report = FitReport("null", True, nothing_found(found), 0.0, {"null": 0.0, **alone})
-    if not is_clear(np.bincount(judge.row, gain * judge.weight).astype(np.float64)):
+    if not is_clear(np.bincount(validation.row, gain * validation.weight).astype(np.float64)):
         return Null(len(fit.classes.labels), len(fit.features)), report
     mixture = np.where(mixture > _LEAST, mixture, 0.0)
     share = torch.tensor(np.repeat(mixture, _TWINS) / _TWINS, dtype=torch.float32)
     weights = {**weights, "U": weights["U"] * share[:, None, None]}
-    critic = Masked(torch.tensor(fit.features.groups), fit.scaling, weights, torch.from_numpy(gate))
+    critic = Masked(torch.tensor(fit.features.groups), fit.scaling, weights, torch.from_numpy(shrinkage))
     kept = mixture > _LEAST
     # Converged: every network that counts was at its best before the last look.
     converged = bool((fit.best_at[np.repeat(kept, _TWINS)] < trainer.done // _EVERY * _EVERY).all())
@@ -268,7 +279,7 @@ def _judge(weights: Weights, stop: Questions, judge: Questions, fit: _StreamFit)
 
 
 def _training_gain(critic: Masked, fit: _StreamFit, enough: int) -> float:
-    """The information that the critic shows on the first rows it was trained on, as many as judged it."""
+    """The information that the critic shows on the first rows it was trained on, as many as validated it."""
     log_prior = torch.from_numpy(np.log(fit.classes.prior))
     values: list[Floats32] = []
     for x, s in fit.training_rows():

@@ -2,7 +2,7 @@
 
 A group soft-threshold on the rows of W and e drops the columns that carry nothing (the sparse phase); the support is
 then frozen and refitted without shrinkage (the relaxed phase). Masks are drawn anew for every batch, so that the critic
-is trained on every question it will be asked. What is kept is a running average of the weights.
+is trained on every kind of subset that it will score. What is kept is a running average of the weights.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lowtide.density.critics.masked import Shape, Weights, forward, initial_weights
-from lowtide.density.masking import Exposure
+from lowtide.density.masking import MaskSampler
 from lowtide.density.objectives import get_objective, normalise
 
 Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
-class Settings:
+class MaskedSettings:
     """How networks are trained.
 
     Attributes:
@@ -53,7 +53,7 @@ def soft_threshold_(weights: Tensor, amount: Tensor) -> None:
     weights.mul_((1 - amount[:, None, None] / norm).clamp_(min=0))
 
 
-class Trainer:
+class MaskedTrainer:
     """Several networks of one shape, trained in one batched product.
 
     A strength is measured in units of √width: under Adam a row of W that sees only noise moves about rate·√width a
@@ -65,12 +65,12 @@ class Trainer:
         groups: Tensor,
         log_prior: Tensor,
         strengths: list[float],
-        settings: Settings,
+        settings: MaskedSettings,
         *,
-        exposure: Exposure,
+        sampler: MaskSampler,
         seed: int,
     ) -> None:
-        self.groups, self.log_prior, self.settings, self.exposure = groups, log_prior, settings, exposure
+        self.groups, self.log_prior, self.settings, self.sampler = groups, log_prior, settings, sampler
         self.prior, self.done = log_prior.exp(), 0
         self.objective = get_objective(settings.objective)
         self.generator = torch.Generator().manual_seed(seed)
@@ -86,7 +86,7 @@ class Trainer:
     def step(self, z: Tensor, s: Tensor, rows: Tensor | None = None) -> None:
         """One step on standardised rows z (nets or 1, batch, columns) with classes s and numbers `rows` alike."""
         z, s = z.expand(len(self.shrink), -1, -1), s.expand(len(self.shrink), -1)
-        seen = self.exposure.draw(s.shape, rows, self.generator)
+        seen = self.sampler.draw(s.shape, rows, self.generator)
         g = normalise(forward(z * seen[..., self.groups], seen.float(), self.weights), self.log_prior)
         loss = -self.objective.on_classes(g, s, self.prior).mean(dim=1).sum()
         self.optimiser.zero_grad(set_to_none=True)

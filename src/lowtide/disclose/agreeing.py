@@ -7,11 +7,11 @@ from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
-from lowtide.density.masking import Bools
 from lowtide.disclose.budget import Budget
 from lowtide.errors import LowtideError
-from lowtide.labels import Classes, Labels
+from lowtide.labels import Classes
 from lowtide.tables.problem import Check
+from lowtide.types import Bools, Labels
 
 _LEAST, _LEAST_PER_CLASS = 20, 5  # what `attack` needs
 

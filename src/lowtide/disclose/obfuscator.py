@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from lowtide.density.artefact import Density
 from lowtide.density.fitting import read_features
-from lowtide.density.masking import Bools
 from lowtide.density.tide import TIDE
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.card import Feature, ReleaseCard
@@ -38,6 +37,7 @@ from lowtide.tables.planning_attackers import LabelledRows
 from lowtide.tables.policies import ColumnPolicy, FixedColumns, PaperColumns
 from lowtide.tables.problem import Check, TableProblem, Tick, make_plan, make_sequential, refuse_few
 from lowtide.tables.sequential import SequentialColumns
+from lowtide.types import Bools
 
 PolicyName = Literal["plan", "disclosed", "paper"]
 MechanismName = Literal["redact", "gaussian", "mixed"]

@@ -16,10 +16,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lowtide.errors import LowtideError
-from lowtide.images.encoder import Images, Ints, Pixels, Stack
+from lowtide.images.encoder import Images, Stack
 from lowtide.images.files import Size, spread, to_image, to_pixels
 from lowtide.progress import progress_bar
 from lowtide.table_files.schema import check_schema
+from lowtide.types import Ints, Pixels
 
 KEYS = ("images", "X")  # under which images are looked for
 NAMES = "file_name"  # under which their names are, if they have any

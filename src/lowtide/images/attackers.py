@@ -1,8 +1,8 @@
-"""Attackers on images: convolutional networks, logistic regression on edges and shades, and all of them together."""
+"""Attackers on images: convolutional networks, and logistic regression on edges and shades."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -11,12 +11,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from lowtide.attack.attackers import Attacker, Calibrated
-from lowtide.attack.calibration import Calibration, calibrate
-from lowtide.errors import Floats, LowtideError
+from lowtide.attack.attackers import Attacker, Calibrated, Continued, Maker, Part
+from lowtide.errors import LowtideError
 from lowtide.images.convnets import augment, erase, fast, paper_cnn, small_cnn, to_input
 from lowtide.images.edges import Album, Edges, some_of
-from lowtide.tables.learners import Part
+from lowtide.types import Floats
 
 _BATCH = 64
 _FEWEST_STEPS, _MOST_STEPS = 200, 8000
@@ -24,7 +23,7 @@ _MOST_MIRRORED = 3_000  # images, to find out whether left and right mean someth
 
 
 @dataclass(frozen=True)
-class Recipe:
+class NetworkRecipe:
     """How a network is made and trained.
 
     Attributes:
@@ -54,7 +53,7 @@ class Convolutional:
 
     net: nn.Module
 
-    def __init__(self, recipe: Recipe, seed: int) -> None:
+    def __init__(self, recipe: NetworkRecipe, seed: int) -> None:
         self._recipe, self._seed = recipe, seed
 
     def learn(self, train: Part, validation: Part, prior: Floats) -> None:
@@ -104,12 +103,15 @@ class Convolutional:
             order = order if len(order) >= size else rng.permutation(n)
 
 
-_PAPER = Recipe(lambda shape, classes: paper_cnn(*shape, classes), passes=12, rate=1e-3, decay=0.05)
-_SMALL = Recipe(lambda shape, classes: small_cnn(shape[2], classes), passes=16, rate=4e-3, decay=0.05, erase=True)
+_PAPER = NetworkRecipe(lambda shape, classes: paper_cnn(*shape, classes), passes=12, rate=1e-3, decay=0.05)
+_SMALL = NetworkRecipe(
+    lambda shape, classes: small_cnn(shape[2], classes), passes=16, rate=4e-3, decay=0.05, erase=True
+)
 
-IMAGE_ATTACKERS: dict[str, Callable[[int], Attacker]] = {
+SMALL = "small network"
+IMAGE_ATTACKERS: dict[str, Maker] = {
     "edges": partial(Calibrated, Edges),
-    "small network": partial(Calibrated, partial(Convolutional, _SMALL)),
+    SMALL: partial(Calibrated, partial(Convolutional, _SMALL)),
     "paper's network": partial(Calibrated, partial(Convolutional, _PAPER)),
 }
 """Makers of attackers on images, from a seed, by name."""
@@ -128,42 +130,9 @@ def from_clean(trained: Attacker, seed: int) -> Attacker:
     learner = trained.learner if isinstance(trained, Calibrated) else None
     if not isinstance(learner, Convolutional):
         raise LowtideError("only an attacker that is a convolutional network can be trained further")
-    tuned = Recipe(lambda *_: deepcopy(learner.net), passes=6, rate=1e-3, decay=0.05)
+    tuned = NetworkRecipe(lambda *_: deepcopy(learner.net), passes=6, rate=1e-3, decay=0.05)
     return Calibrated(partial(Convolutional, tuned), seed)
 
 
-@dataclass(frozen=True, eq=False)
-class Together:
-    """Several attackers as one: the mean of their log-odds, each weighted by what it gained on the validation images.
-
-    Attributes:
-        weights: of each attacker, by name; they sum to 1.
-        calibration: of the mean.
-    """
-
-    weights: dict[str, float]
-    calibration: Calibration
-
-    @classmethod
-    def of(cls, attackers: Mapping[str, Attacker], prior: Floats) -> Together:
-        """Join attackers of one seed, which set the same validation rows aside."""
-        total = sum(attacker.validation for attacker in attackers.values())
-        weights = {
-            name: attacker.validation / total if total > 0 else 1 / len(attackers)
-            for name, attacker in attackers.items()
-        }
-        mean = _weighted({name: attacker.held.q for name, attacker in attackers.items()}, weights)
-        return cls(weights, calibrate(mean, next(iter(attackers.values())).held.codes, prior=prior))
-
-    def __call__(self, answers: Mapping[str, Floats]) -> Floats:
-        """`q(s|y)`, (n, |S|), from that of each attacker."""
-        return self.calibration(_weighted(answers, self.weights))
-
-    @property
-    def validation(self) -> float:
-        """Information on the validation rows, in nats."""
-        return self.calibration.gain
-
-
-def _weighted(answers: Mapping[str, Floats], weights: Mapping[str, float]) -> Floats:
-    return np.asarray(sum(weights[name] * np.log(q) for name, q in answers.items()))
+GOES_ON: dict[str, Continued] = {FROM_CLEAN: Continued(SMALL, from_clean)}
+"""Makers of attackers that go on from one trained on clean images, by name."""

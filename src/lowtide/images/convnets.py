@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from lowtide.errors import count
+from lowtide.types import Pixels
 
 _LARGE = 100  # pixels; larger images get the paper's network for CelebA
 _LEAST = 8
@@ -22,7 +22,7 @@ _JITTER = 0.2
 _SCALE = 4.0  # bytes / 255 have a spread near ¼ in photographs
 
 
-def to_input(pixels: NDArray[np.uint8]) -> Tensor:
+def to_input(pixels: Pixels) -> Tensor:
     """Bytes (n, height, width, channels) as centred float32 (n, channels, height, width), channels last in memory.
 
     Mid-grey is 0, black −2 and white 2, which gives photographs a spread near 1.

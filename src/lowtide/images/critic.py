@@ -12,12 +12,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lowtide.density.critics.causal import CausalNet
+from lowtide.density.critics.base import Critic
+from lowtide.images.causal import CausalNet
 from lowtide.images.convnets import paper_cnn, small_cnn, to_input
-from lowtide.images.encoder import Grid, Pixels
+from lowtide.images.encoder import Grid
+from lowtide.types import Ints, Pixels
 
 _BLOCKS = 8  # players of the order-free attribution, down and across, at most
 _AT_ONCE = 64  # images a network sees at once where many masks are asked about
@@ -36,7 +37,7 @@ def masked_input(x: Tensor, seen: Tensor, grid: Grid) -> Tensor:
     return torch.cat([x * shown, 2 * shown - 1], dim=1).contiguous(memory_format=torch.channels_last)
 
 
-class ImageCritic:
+class ImageCritic(Critic):
     """A fitted critic of images.
 
     Whole images and prefixes are answered by the causal networks, so that prefixes end in the whole; all other subsets
@@ -105,8 +106,13 @@ class ImageCritic:
             parts.append(torch.cat(answers))
         return torch.stack(parts)
 
-    def blocks(self) -> NDArray[np.intp]:
-        """(m,) the block of each patch: 8 × 8 blocks at most, the players of the order-free attribution."""
+    def player_scores(self, x: Pixels, order: Tensor) -> Tensor:
+        """Scores (n, k + 1, |S|) while the patches of k blocks are shown one block after the other."""
+        block = self.players(len(self.grid))
+        return self.walk(x, [torch.from_numpy(np.flatnonzero(block == k)) for k in order.tolist()])
+
+    def players(self, features: int) -> Ints:
+        """(m,) the block of each patch: 8 × 8 blocks at most."""
         grid = self.grid
         rows = np.arange(grid.down) * min(_BLOCKS, grid.down) // grid.down
         columns = np.arange(grid.across) * min(_BLOCKS, grid.across) // grid.across
@@ -142,7 +148,7 @@ class ImageCritic:
         return cls(grid, classes, causal, masked, (float(first), float(second)))
 
 
-class PaperImages:
+class PaperImages(Critic):
     """The paper's network for images. What is not seen is mid-grey: the paper does not say what stands there."""
 
     kind: ClassVar[str] = "paper-image"

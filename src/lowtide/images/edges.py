@@ -10,20 +10,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
+from lowtide.attack.attackers import Part, log_of
 from lowtide.attack.calibration import calibrate
 from lowtide.attack.scores import gains
-from lowtide.errors import Floats
 from lowtide.images.convnets import to_input
-from lowtide.images.encoder import Images, Ints, Pixels, Stack, as_images
-from lowtide.labels import Labels
+from lowtide.images.encoder import Images, Stack, as_images
 from lowtide.splits import stratified
-from lowtide.tables.learners import Part, log_of
+from lowtide.types import Floats, Floats32, Ints, Labels, Pixels
 
 _IN_MEMORY = 1 << 30  # bytes; more is read from where it lies, batch by batch
 _CHUNK = 128
@@ -32,8 +30,6 @@ _FAINT = 1e-4  # energy of edges too faint to be told from none
 _CLIP = 0.3  # a lone edge does not count for more
 _PENALTIES = (1e-4, 3e-4, 1e-3, 3e-3)
 _MOST = 20_000  # images
-
-Features = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +64,10 @@ class Album:
     def read(self) -> Pixels:
         """(n, height, width, channels) bytes."""
         return self.images.read(self.index)
+
+    def numbers(self) -> Floats32:
+        """(n, height · width · channels) the pixels as numbers between 0 and 1."""
+        return self.read().reshape(len(self.index), -1).astype(np.float32) / np.float32(255)
 
     def inputs(self) -> Iterator[Tensor]:
         """All images in order, as centred inputs of networks, a few at a time."""
@@ -107,7 +107,7 @@ class Edges:
         return _mean_log(self._model, sides if self.mirror else sides[:1])
 
     def _best(
-        self, rows: Features, codes: Labels, held: list[Features], truth: Labels, prior: Floats
+        self, rows: Floats32, codes: Labels, held: list[Floats32], truth: Labels, prior: Floats
     ) -> tuple[LogisticRegression, Floats]:
         """The model that validation images gain most from, and what each of them gains."""
         found = []
@@ -148,14 +148,14 @@ def edges_and_shades(x: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def _both_sides(album: Album) -> tuple[Features, Features]:
+def _both_sides(album: Album) -> tuple[Floats32, Floats32]:
     """Edges and shades of images and of their mirror images."""
     pairs = [(edges_and_shades(x), edges_and_shades(x.flip(3))) for x in album.inputs()]
     plain, turned = (torch.cat(side).numpy() for side in zip(*pairs, strict=True))
     return plain, turned
 
 
-def _mean_log(model: LogisticRegression, sides: list[Features]) -> Floats:
+def _mean_log(model: LogisticRegression, sides: list[Floats32]) -> Floats:
     return np.asarray(np.mean([log_of(model.predict_proba(side)) for side in sides], axis=0), dtype=float)
 
 

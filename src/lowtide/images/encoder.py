@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lowtide.errors import Floats, LowtideError, count
+from lowtide.errors import LowtideError, count
 from lowtide.features import Features, patches
+from lowtide.types import Floats, Ints, Pixels
 
-Pixels = NDArray[np.uint8]
-Ints = NDArray[np.intp]
 _BATCH = 256  # images in memory at once
 
 
@@ -142,7 +141,7 @@ class Grid:
         return patches(self.height, self.width, self.patch, channels=self.channels)
 
     @cached_property
-    def sizes(self) -> NDArray[np.intp]:
+    def sizes(self) -> Ints:
         """(m,) pixels of each patch."""
         return np.bincount(self.features.groups, minlength=len(self)) // self.channels
 
@@ -190,12 +189,26 @@ class ImageEncoder:
         grid: their size, and that of the patches.
     """
 
+    kind: ClassVar[str] = "images"
     grid: Grid
 
     @property
     def names(self) -> tuple[str, ...]:
         """Pixels have no names."""
         return ()
+
+    @property
+    def inputs(self) -> int:
+        """Numbers in each image."""
+        return self.grid.height * self.grid.width * self.grid.channels
+
+    def to_config(self) -> dict[str, Any]:
+        """The grid, as JSON can hold it."""
+        return {"grid": asdict(self.grid)}
+
+    def tensors(self) -> dict[str, Any]:
+        """None."""
+        return {}
 
     def features(self) -> Features:
         """The patches."""

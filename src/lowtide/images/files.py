@@ -24,7 +24,7 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from lowtide.errors import LowtideError
-from lowtide.images.encoder import Pixels
+from lowtide.types import Pixels
 
 Given = TypeVar("Given")
 Made = TypeVar("Made")

@@ -2,10 +2,10 @@
 
 The images are split into three folds. The first says, after half of the training, whether images may be mirrored, moved
 and lit anew, which helps with photographs and misleads where every pixel has its place. For each of the other two,
-causal and any-mask networks are trained on the rest and judged on it, under whole and partial observation: that is the
+causal and any-mask networks are trained on the rest and validated on it, whole and in part: that is the
 held-out figure, and says how far scores are to be believed. If the gain over g = 0 is clear, one more causal network is
 trained on all images and answers, as it has learnt from half as many again; the held-out figure is, if anything, too
-low for it. Any-mask answers are the average of the networks that were judged.
+low for it. Any-mask answers are the average of the networks that were validated.
 """
 
 from __future__ import annotations
@@ -22,29 +22,30 @@ from torch import Tensor, nn
 from lowtide.density.artefact import Density, FitReport
 from lowtide.density.checkpoints import Checkpoints, fingerprint
 from lowtide.density.critics.base import Critic, Null
-from lowtide.density.critics.causal import CausalNet
 from lowtide.density.crossfit import honest_mixture, is_clear, mixture_weights, stratified_folds
 from lowtide.density.estimates import mean_with_interval, nothing_found
-from lowtide.density.mask_sampling import Floats32, Questions, losses
-from lowtide.density.masking import Bools
+from lowtide.density.fitting import null_critic, read_secret, refuse_groups
+from lowtide.density.masking import MaskedRows, losses
 from lowtide.density.objectives import normalise
 from lowtide.density.options import Options
 from lowtide.errors import LowtideError
+from lowtide.images.causal import CausalNet
 from lowtide.images.convnets import small_cnn, to_input
 from lowtide.images.critic import ImageCritic, masked_input
 from lowtide.images.encoder import Grid, ImageEncoder, as_images
 from lowtide.images.paper import fit_paper_images
-from lowtide.images.training import Album, Ints, Schedule, draw_masks, in_memory, train_causal, train_masked
-from lowtide.labels import is_vector, read_classes
+from lowtide.images.training import Schedule, TrainingImages, draw_masks, in_memory, train_causal, train_masked
 from lowtide.progress import progress_bar
+from lowtide.types import Bools, Floats32, Ints
 
+_LEAST_IMAGES = 8
 _FOLDS = 3
 _EPOCHS = 14
 _BATCH = 64
 _STEPS = (300, 4000)  # at least, and at most: beyond some 100,000 images not all are needed
-_JUDGED = 5  # questions about each held-out image, the first about the whole
+_VIEWS = 5  # masks under which each held-out image is scored; the first shows the whole
 _WHOLE = 0.6  # the weight of the first
-_AT_ONCE = 64  # images judged at once
+_AT_ONCE = 64  # images scored at once
 _ALL = 1000  # in place of the number of a fold, for the seed of the network that sees all
 _ENOUGH = 1000  # training images that the training figure is taken from
 
@@ -54,33 +55,23 @@ def is_side(features: Any) -> bool:
     return isinstance(features, (int, np.integer)) and not isinstance(features, bool)
 
 
-def fit_images(x: Any, s: ArrayLike, options: Options) -> Density:
+def fit_images(x: Any, s: ArrayLike | None, options: Options, *, groups: ArrayLike | None = None) -> Density:
     """Fit causal and any-mask networks to images; see `TIDE.fit`."""
+    if groups is not None:
+        refuse_groups()
     if not is_side(options.features):
         raise LowtideError("X holds images: say what a patch is by its side in pixels, features=8 for example")
     images = as_images(x)
-    grid = Grid(*images.shape, int(options.features))  # type: ignore[arg-type]
-    if np.asarray(s).shape[:1] != (len(images),):
-        raise LowtideError(f"there are {len(images)} images and s has shape {np.asarray(s).shape}; they must match")
-    if len(images) < 8:
-        raise LowtideError(f"Found {len(images)} image(s) while a minimum of 8 is required.")
-    if is_vector(s, options.secret):
-        raise LowtideError("a secret of numbers needs rows of numbers; for images give classes, secret='classes'")
+    grid = Grid(*images.shape, int(options.features))
     if options.critic not in ("auto", "null"):
         raise LowtideError(f"critic={options.critic!r} is for tables; for images use 'auto' or 'null'")
-    classes, codes = read_classes(s)
-    album = Album(in_memory(images), codes, grid, classes.prior)
-    critic, report = _fit(album, options)
-    return Density(classes, grid.features, critic, options.trim, ImageEncoder(grid), report)
-
-
-def _fit(album: Album, options: Options) -> tuple[Critic, FitReport]:
+    classes, codes = read_secret(s, len(images), least=_LEAST_IMAGES, noun="image")
+    album = TrainingImages(in_memory(images), codes, grid, classes.prior)
     if options.critic == "null":
-        nothing = mean_with_interval(np.zeros(len(album.s)))
-        return Null(len(album.prior), len(album.grid)), FitReport("null", True, nothing, 0.0, {"null": 0.0})
-    if options.recipe == "paper":
-        return fit_paper_images(album, options)
-    return _cross_fit(album, options)
+        critic, report = null_critic(len(images), classes, grid.features)
+    else:
+        critic, report = (fit_paper_images if options.recipe == "paper" else _cross_fit)(album, options)
+    return Density(classes, grid.features, critic, options.trim, ImageEncoder(grid), report)
 
 
 def schedule_for(n: int, options: Options) -> Schedule:
@@ -93,35 +84,35 @@ def schedule_for(n: int, options: Options) -> Schedule:
 
 
 @dataclass(frozen=True)
-class _Judged:
+class _Validated:
     """Networks of one kind, one for each fold, and what they say of the fold they have not seen.
 
     Attributes:
         nets: the networks.
         belief: what to multiply their scores by.
-        gain: (q,) the held-out density of each question, believed as far as the other folds say.
-        questions: what was asked about n images; the first n questions are about the whole.
-        judge: (n,) which images judge: those of the first fold have made a choice.
+        gain: (q,) the held-out density of each image under each mask, believed as far as the other folds say.
+        masked_rows: n images under several masks; the first n are whole.
+        counted: (n,) which images count: those of the first fold have made a choice.
     """
 
     nets: list[nn.Module]
     belief: float
     gain: Floats32
-    questions: Questions
-    judge: Bools
+    masked_rows: MaskedRows
+    counted: Bools
 
     @property
     def whole(self) -> Floats32:
-        """Held-out density of each whole image that judges, at its own class."""
-        return self.gain[: len(self.judge)][self.judge]
+        """Held-out density of each whole image that counts, at its own class."""
+        return self.gain[: len(self.counted)][self.counted]
 
     def is_clear(self) -> bool:
-        """Whether the gain over all questions is clearly above 0."""
-        per_image = np.bincount(self.questions.row, self.gain * self.questions.weight).astype(np.float64)
-        return is_clear(per_image[self.judge])
+        """Whether the gain over all masks is clearly above 0."""
+        per_image = np.bincount(self.masked_rows.row, self.gain * self.masked_rows.weight).astype(np.float64)
+        return is_clear(per_image[self.counted])
 
 
-def _cross_fit(album: Album, options: Options) -> tuple[Critic, FitReport]:
+def _cross_fit(album: TrainingImages, options: Options) -> tuple[Critic, FitReport]:
     schedule = schedule_for(len(album.s), options)
     fold = _folds(album, options)
     mark = fingerprint(album.s, album.images.read(np.arange(4)), album.grid, schedule, fold, options.seed)
@@ -134,14 +125,14 @@ def _cross_fit(album: Album, options: Options) -> tuple[Critic, FitReport]:
     with progress_bar("fitting to images", total, options.progress) as tick:
         work = _Work(album, schedule, fold, checkpoints, tick, seed)
         work.choose_variation()
-        causal = work.judged("causal", later, train_causal, _ask_prefixes)
+        causal = work.validate("causal", later, train_causal, _prefix_views)
         found = causal.whole.astype(np.float64)
         if not causal.is_clear():
             checkpoints.clear()
             report = FitReport("null", True, nothing_found(found), 0.0, {"null": 0.0, "causal": float(found.mean())})
             return Null(len(album.prior), len(album.grid)), report
         whole = work.network("causal", None, train_causal, replace(final, varied=work.schedule.varied))
-        masked = work.judged("masked", later, train_masked, _ask_masks)
+        masked = work.validate("masked", later, train_masked, _masked_views)
     checkpoints.clear()
     candidates = {"null": 0.0, "causal": float(found.mean()), "any-mask": float(masked.whole.mean())}
     nets = [whole] if isinstance(whole, CausalNet) else []
@@ -157,7 +148,7 @@ def _cross_fit(album: Album, options: Options) -> tuple[Critic, FitReport]:
     return critic, FitReport(chosen, settled, mean_with_interval(found), training, candidates)
 
 
-def _folds(album: Album, options: Options) -> Ints:
+def _folds(album: TrainingImages, options: Options) -> Ints:
     rng = np.random.default_rng(np.random.SeedSequence([options.seed, 0xF01D]))
     folds = min(_FOLDS, options.folds, int(np.bincount(album.s).min()))
     return stratified_folds(album.s, max(2, folds), rng)
@@ -165,9 +156,9 @@ def _folds(album: Album, options: Options) -> Ints:
 
 @dataclass
 class _Work:
-    """Trains and judges networks fold by fold; those that an interrupted fit has finished are read back."""
+    """Trains and validates networks fold by fold; those that an interrupted fit has finished are read back."""
 
-    album: Album
+    album: TrainingImages
     schedule: Schedule
     fold: Ints
     checkpoints: Checkpoints
@@ -176,50 +167,50 @@ class _Work:
     done: int = 0
 
     def choose_variation(self) -> None:
-        """Whether to augment: what serves the first fold better, over all questions."""
+        """Whether to augment: what serves the first fold better, over all masks."""
         rows, losses_of = np.flatnonzero(self.fold == 0), {}
         for varied in (True, False):
             schedule = replace(self.schedule, steps=-(-self.schedule.steps // 2), varied=varied)
             net = self.network("choice", 0, train_causal, schedule)
-            scores = self._answers(net, 0, _ask_prefixes).reshape(_JUDGED * len(rows), -1)
-            questions = self._questions(self.album.s[rows])
-            losses_of[varied] = float((losses(scores, questions) * questions.weight).sum())
+            scores = self._answers(net, 0, _prefix_views).reshape(_VIEWS * len(rows), -1)
+            masked_rows = self._masked_rows(self.album.s[rows])
+            losses_of[varied] = float((losses(scores, masked_rows) * masked_rows.weight).sum())
         self.schedule = replace(self.schedule, varied=losses_of[True] <= losses_of[False])
 
-    def judged(self, kind: str, folds: range, train: Any, ask: _Ask) -> _Judged:
+    def validate(self, kind: str, folds: range, train: Any, score: _ScoreViews) -> _Validated:
         """The networks of a kind for some folds, with their answers about the images of these."""
         rows = np.flatnonzero(np.isin(self.fold, folds))
         fold, nets = self.fold[rows], list[nn.Module]()
-        scores = np.zeros((_JUDGED, len(rows), len(self.album.prior)), dtype=np.float32)
+        scores = np.zeros((_VIEWS, len(rows), len(self.album.prior)), dtype=np.float32)
         for k in folds:
             nets.append(self.network(kind, k, train, self.schedule))
-            scores[:, fold == k] = self._answers(nets[-1], k, ask)
+            scores[:, fold == k] = self._answers(nets[-1], k, score)
         return self._believed(nets, scores.reshape(-1, len(self.album.prior)), rows)
 
-    def _answers(self, net: nn.Module, k: int, ask: _Ask) -> Floats32:
-        """Scores (questions, rows, |S|) of the images of fold k."""
+    def _answers(self, net: nn.Module, k: int, score: _ScoreViews) -> Floats32:
+        """Scores (masks, rows, |S|) of the images of fold k."""
         generator = torch.Generator().manual_seed(self.seed + k)
         rows, parts = np.flatnonzero(self.fold == k), []
         for start in range(0, len(rows), _AT_ONCE):
             images = to_input(self.album.images.read(rows[start : start + _AT_ONCE]))
             with torch.no_grad():
-                parts.append(ask(net, images, self.album.grid, generator).transpose(0, 1).numpy())
+                parts.append(score(net, images, self.album.grid, generator).transpose(0, 1).numpy())
         return np.concatenate(parts, axis=1)
 
-    def _questions(self, s: Ints) -> Questions:
-        """The same questions about every image of classes s (n,), the first about the whole."""
+    def _masked_rows(self, s: Ints) -> MaskedRows:
+        """Images of classes s (n,), each under the same number of masks; the first shows the whole."""
         n = len(s)
-        weight = np.repeat([_WHOLE] + [(1 - _WHOLE) / (_JUDGED - 1)] * (_JUDGED - 1), n).astype(np.float32)
+        weight = np.repeat([_WHOLE] + [(1 - _WHOLE) / (_VIEWS - 1)] * (_VIEWS - 1), n).astype(np.float32)
         none = np.zeros((len(weight), 0), dtype=np.float32)
-        row = np.tile(np.arange(n), _JUDGED)
-        return Questions(none, none.astype(bool), np.tile(s, _JUDGED), weight, row, self.album.log_prior)
+        row = np.tile(np.arange(n), _VIEWS)
+        return MaskedRows(none, none.astype(bool), np.tile(s, _VIEWS), weight, row, self.album.log_prior)
 
-    def _believed(self, nets: list[nn.Module], scores: Floats32, rows: Ints) -> _Judged:
-        questions, fold = self._questions(self.album.s[rows]), self.fold[rows]
-        # Folds are counted from 0 by those who leave one out after the other.
-        honest = honest_mixture(scores[None], questions, (fold - fold.min())[questions.row])
-        belief = float(mixture_weights(scores[None], questions)[0])
-        return _Judged(nets, belief, -losses(honest, questions), questions, fold != 0)
+    def _believed(self, nets: list[nn.Module], scores: Floats32, rows: Ints) -> _Validated:
+        masked_rows, fold = self._masked_rows(self.album.s[rows]), self.fold[rows]
+        # Folds are counted from 0 by `honest_mixture`, which leaves out one after the other.
+        honest = honest_mixture(scores[None], masked_rows, (fold - fold.min())[masked_rows.row])
+        belief = float(mixture_weights(scores[None], masked_rows)[0])
+        return _Validated(nets, belief, -losses(honest, masked_rows), masked_rows, fold != 0)
 
     def network(self, kind: str, k: int | None, train: Any, schedule: Schedule) -> nn.Module:
         """The network of a kind that has not seen fold k: from the checkpoint of an interrupted fit, or trained."""
@@ -242,22 +233,22 @@ class _Work:
         self.tick(self.done)
 
 
-_Ask = Callable[[nn.Module, Tensor, Grid, torch.Generator], Tensor]
-"""Scores (n, questions, |S|) of a batch of held-out images, the first about the whole."""
+_ScoreViews = Callable[[nn.Module, Tensor, Grid, torch.Generator], Tensor]
+"""Scores (n, masks, |S|) of a batch of held-out images, the first of the whole."""
 
 
-def _ask_prefixes(net: nn.Module, x: Tensor, grid: Grid, generator: torch.Generator) -> Tensor:
-    at = torch.randint(len(grid), (_JUDGED - 1,), generator=generator)
+def _prefix_views(net: nn.Module, x: Tensor, grid: Grid, generator: torch.Generator) -> Tensor:
+    at = torch.randint(len(grid), (_VIEWS - 1,), generator=generator)
     return net(x, torch.cat([torch.tensor([len(grid) - 1]), at]))
 
 
-def _ask_masks(net: nn.Module, x: Tensor, grid: Grid, generator: torch.Generator) -> Tensor:
+def _masked_views(net: nn.Module, x: Tensor, grid: Grid, generator: torch.Generator) -> Tensor:
     masks = [torch.ones(len(x), len(grid), dtype=torch.bool)]
-    masks += [draw_masks(len(x), grid, generator) for _ in range(_JUDGED - 1)]
+    masks += [draw_masks(len(x), grid, generator) for _ in range(_VIEWS - 1)]
     return torch.stack([net(masked_input(x, seen, grid)) * seen.any(dim=1)[:, None] for seen in masks], dim=1)
 
 
-def _training_gain(critic: ImageCritic, album: Album) -> float:
+def _training_gain(critic: ImageCritic, album: TrainingImages) -> float:
     """The information that the final critic shows on images it was trained on."""
     log_prior, values = torch.from_numpy(album.log_prior), []
     index = np.arange(min(_ENOUGH, len(album.s)))

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from lowtide.errors import LowtideError
 from lowtide.images.arrays import ArrayImages
-from lowtide.images.encoder import Images, Ints, Pixels
+from lowtide.images.encoder import Images
 from lowtide.images.files import UnusableError, decode, spread
 from lowtide.images.layouts import SPLIT, Layout, take_rows
 from lowtide.table_files.formats import find_column
+from lowtide.types import Ints, Pixels
 
 _MOST = 3  # names in a sentence
 _WORDS: dict[Layout, str] = {

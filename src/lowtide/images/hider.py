@@ -13,7 +13,6 @@ from torch import Tensor
 
 from lowtide.bundles import read_bundle, write_bundle
 from lowtide.density.artefact import Density
-from lowtide.density.masking import Bools
 from lowtide.disclose.budget import Reading
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.noise import KeyedNoise, row_ids
@@ -26,6 +25,7 @@ from lowtide.images.sequential import SequentialPatches
 from lowtide.interface import Estimate
 from lowtide.labels import Classes
 from lowtide.tables.planning import Point
+from lowtide.types import Bools
 
 FORMAT = "lowtide-image-hider"
 Config = dict[str, Any]

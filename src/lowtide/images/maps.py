@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowtide.errors import Floats, LowtideError, count
-from lowtide.images.encoder import Grid, Pixels
+from lowtide.images.encoder import Grid
 from lowtide.images.heatmaps import coloured, per_patch
+from lowtide.types import Pixels
 
 # Images that an average image must rest on before it leaves the house. A number says little about each of 20 rows, but
 # an average image is thousands of numbers. Who has a face of GENKI-4K, 1,500 others for comparison and the average of

@@ -19,7 +19,8 @@ from scipy.special import ndtri
 
 from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
 from lowtide.errors import Floats, LowtideError, count, one_of, within
-from lowtide.images.encoder import Grid, Pixels
+from lowtide.images.encoder import Grid
+from lowtide.types import Pixels
 
 Kind = Literal["redact", "gaussian"]
 Mask = NDArray[np.bool_]

@@ -16,10 +16,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import chi2, norm, rankdata
 
 from lowtide.errors import LowtideError
-from lowtide.images.encoder import Ints
 from lowtide.images.files import FORMATS
 from lowtide.images.folder import ImageFolder
 from lowtide.table_files.formats import AnyPath, existing
+from lowtide.types import Ints
 
 _Z = 4.0  # deviations from chance that count as telling, after counting how many tests there were
 _FEWEST = 5  # images with one word, for the χ² of words

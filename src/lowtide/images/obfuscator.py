@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from lowtide.density.masking import Bools
 from lowtide.density.tide import TIDE
 from lowtide.disclose.agreeing import refuse_few
 from lowtide.disclose.budget import Budget
@@ -29,6 +28,7 @@ from lowtide.images.sequential import SequentialPatches, fit_density, make_seque
 from lowtide.labels import is_vector, read_classes
 from lowtide.progress import progress_bar
 from lowtide.tables.problem import Check
+from lowtide.types import Bools
 
 _BUDGET = 0.05  # nats
 _PAPER_EPSILON = 0.5

@@ -19,14 +19,13 @@ import numpy as np
 import torch
 from scipy.linalg import cho_factor, cho_solve
 
-from lowtide.density.masking import Bools
 from lowtide.errors import Floats
 from lowtide.images.convnets import to_input
-from lowtide.images.edges import Features, edges_and_shades
-from lowtide.images.encoder import Ints, Pixels
+from lowtide.images.edges import edges_and_shades
 from lowtide.images.planning_attackers import at_places, by_kind
 from lowtide.images.thumbnails import Thumbnails
 from lowtide.threads import one_thread
+from lowtide.types import Bools, Floats32, Ints, Pixels
 
 _RIDGE = 1.0  # added to the variance of every feature, which is 1; with fewer images than features something must be
 _BATCH = 256
@@ -138,7 +137,7 @@ def _condition(within: Floats, between: Floats, block: Ints) -> None:
     within -= within[:, block] @ predicted
 
 
-def _features(pixels: Pixels, flip: bool) -> Features:
+def _features(pixels: Pixels, flip: bool) -> Floats32:
     """(n, D) shades and directions of edges; `at_places` says where each belongs."""
     with torch.no_grad():
         x = to_input(pixels)

@@ -18,7 +18,7 @@ from lowtide.density.objectives import get_objective
 from lowtide.density.options import Options
 from lowtide.images.convnets import fast, paper_cnn
 from lowtide.images.critic import PaperImages, pixels_seen
-from lowtide.images.training import Album
+from lowtide.images.training import TrainingImages
 from lowtide.progress import progress_bar
 
 _EPOCHS = 100
@@ -37,7 +37,7 @@ _GENKI, _CELEBA = _Recipe(1e-4, 256), _Recipe(5e-3, 64)
 _LARGE = 100  # pixels beyond which the paper's network for CelebA is used
 
 
-def fit_paper_images(album: Album, options: Options) -> tuple[Critic, FitReport]:
+def fit_paper_images(album: TrainingImages, options: Options) -> tuple[Critic, FitReport]:
     """Train on all images (paper, App. B.1 and App. B.2); `max_steps`, if given, stands for its 100 epochs."""
     grid, n = album.grid, len(album.s)
     recipe = _CELEBA if max(grid.height, grid.width) > _LARGE else _GENKI
@@ -71,7 +71,7 @@ def _prefixes(n: int, m: int, generator: torch.Generator) -> Tensor:
     return (torch.arange(m) < length * (m + 1)) | (whole < 0.5)
 
 
-def _gain(critic: PaperImages, album: Album, trim: float) -> float:
+def _gain(critic: PaperImages, album: TrainingImages, trim: float) -> float:
     values = []
     for start in range(0, min(_ENOUGH, len(album.s)), 64):
         index = np.arange(start, min(start + 64, len(album.s)))

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lowtide.density.masking import Bools
 from lowtide.errors import Floats
-from lowtide.images.encoder import Grid, Ints
+from lowtide.images.encoder import Grid
 from lowtide.images.ordering import Spread, showing_order
 from lowtide.images.planning_attackers import CELLS, EdgeScout
 from lowtide.images.policies import FixedPatches
 from lowtide.images.thumbnails import Thumbnails
 from lowtide.images.units import Units
 from lowtide.tables.planning import Point
+from lowtide.types import Bools, Ints
 
 _SHARES = (*np.arange(1.0, 0.5, -0.05), *np.arange(0.5, 0.05, -0.1))  # kept, where the curve is read
 _ORDERING = 0.4  # of the work

@@ -25,8 +25,8 @@ from lowtide.disclose.budget import Reading
 from lowtide.errors import Floats, LowtideError
 from lowtide.images.edges import edges_and_shades
 from lowtide.images.thumbnails import Thumbnails
-from lowtide.labels import Labels
 from lowtide.threads import one_thread
+from lowtide.types import Labels
 
 CELLS = 16  # places down and across; the coarse cells of the edges are 8
 _BINS = 9

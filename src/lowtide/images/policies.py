@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from lowtide.density.masking import Bools
 from lowtide.errors import Floats, LowtideError, within
-from lowtide.images.encoder import Grid, Ints, Pixels
+from lowtide.images.encoder import Grid
 from lowtide.tables.planning import Point
+from lowtide.types import Bools, Ints, Pixels
 
 
 class PatchPolicy(Protocol):

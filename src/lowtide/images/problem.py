@@ -10,20 +10,20 @@ import numpy as np
 
 from lowtide.attack.panel import attack
 from lowtide.density.estimates import with_overlooked
-from lowtide.density.masking import Bools
 from lowtide.disclose.agreeing import hide_until_agreed
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.errors import LowtideError
-from lowtide.images.encoder import Chosen, Images, Pixels
+from lowtide.images.encoder import Chosen, Images
 from lowtide.images.mechanism import ImageMechanism
 from lowtide.images.planning import PatchPlanner
 from lowtide.images.policies import FixedPatches, PatchPolicy
 from lowtide.images.released import Released
 from lowtide.images.thumbnails import Thumbnails
-from lowtide.labels import Classes, Labels
+from lowtide.labels import Classes
 from lowtide.splits import stratified
 from lowtide.tables.problem import Check
+from lowtide.types import Bools, Labels, Pixels
 
 Tick = Callable[[float], None]
 CHECKERS = ("edges", "small network")

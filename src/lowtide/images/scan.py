@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,9 +12,10 @@ from lowtide.density.artefact import Density
 from lowtide.density.crossfit import stratified_folds
 from lowtide.density.tide import TIDE
 from lowtide.errors import Floats, LowtideError
-from lowtide.images.encoder import Chosen, Grid, Pixels, as_images, mean_image
+from lowtide.images.encoder import Chosen, Grid, ImageEncoder, as_images, mean_image
 from lowtide.interface import Estimate
 from lowtide.labels import read_classes
+from lowtide.types import Pixels
 
 _HELD_OUT = 2000  # images that are asked about
 _ORDER_FREE = 100  # of them: random orders cost one evaluation per block of patches
@@ -107,4 +108,4 @@ def scan_images(images: Any, s: ArrayLike, *, estimator: TIDE, level: float = 0.
 
 
 def _side(density: Density) -> int:
-    return density.encoder.grid.patch  # type: ignore[union-attr]
+    return cast("ImageEncoder", density.encoder).grid.patch

@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 
 from lowtide.density import fitting
 from lowtide.density.artefact import Density
-from lowtide.density.masking import Bools
 from lowtide.density.tide import TIDE
 from lowtide.disclose.budget import Budget
 from lowtide.errors import LowtideError
-from lowtide.images.encoder import Chosen, Images, Ints, Pixels
+from lowtide.images.encoder import Chosen, Images
 from lowtide.images.mechanism import ImageMechanism
 from lowtide.images.policies import Conditionals
 from lowtide.images.problem import ImageProblem, Tick
 from lowtide.tables.problem import Check
+from lowtide.types import Bools, Ints, Pixels
 
 _TIGHTENINGS = 5
 _ROOM = 0x5E9

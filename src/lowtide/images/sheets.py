@@ -16,9 +16,10 @@ from numpy.typing import ArrayLike
 from lowtide.errors import LowtideError
 from lowtide.files import write_whole
 from lowtide.images import heatmaps
-from lowtide.images.encoder import Grid, Pixels
+from lowtide.images.encoder import Grid
 from lowtide.images.heatmaps import Unit, coloured, magnify, nats_in
 from lowtide.report.views import plain
+from lowtide.types import Pixels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from lowtide.images.arrays import NAMES, ArrayImages
-from lowtide.images.encoder import Pixels
 from lowtide.images.files import encode
 from lowtide.images.folder import ImageFolder
 from lowtide.images.label_files import PARTS, attribute_lines, partition_rows, pose_lines
 from lowtide.images.layouts import CELEBA_SPLIT, GENKI_LABELS, METADATA, SPLIT, SPLIT_FILE, take_rows
 from lowtide.table_files.writing import Writer
+from lowtide.types import Pixels
 
 
 class ImageSink(Protocol):

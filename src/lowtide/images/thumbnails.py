@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from lowtide.density.crossfit import stratified_folds
 from lowtide.errors import Floats
 from lowtide.images.convnets import to_input
-from lowtide.images.encoder import Images, Pixels
-from lowtide.labels import Labels
+from lowtide.images.encoder import Images
+from lowtide.types import Labels, Pixels
 
 Hide = Callable[[Pixels, Labels], Pixels]
 """Everything hidden: from images (n, height, width, channels) and their row numbers to their stand-ins."""

@@ -13,19 +13,18 @@ from math import cos, pi
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lowtide.density.critics.causal import CausalNet
 from lowtide.density.objectives import get_objective, normalise
+from lowtide.images.causal import CausalNet
 from lowtide.images.convnets import augment, fast, small_cnn, to_input
 from lowtide.images.critic import masked_input
 from lowtide.images.encoder import Grid, Images, Stack
+from lowtide.types import Floats, Floats32, Ints
 
-Ints = NDArray[np.intp]
 Tick = Callable[[], None]
 Score = Callable[[nn.Module, Tensor, torch.Generator], tuple[Tensor, Tensor]]
-"""From a batch (n, channels, height, width) to scores (n, k, |S|) of k questions and the weight of each, (k,)."""
+"""From a batch (n, channels, height, width) to scores (n, k, |S|) under k masks and the weight of each, (k,)."""
 
 KEPT = 1 << 30  # bytes of decoded images that are kept in memory; beyond, every batch is read anew
 _READ = 256  # images read at once into memory
@@ -55,7 +54,7 @@ class Schedule:
 
 
 @dataclass(frozen=True, eq=False)
-class Album:
+class TrainingImages:
     """Images with their classes, as training reads them.
 
     Attributes:
@@ -68,10 +67,10 @@ class Album:
     images: Images
     s: Ints
     grid: Grid
-    prior: NDArray[np.float64]
+    prior: Floats
 
     @property
-    def log_prior(self) -> NDArray[np.float32]:
+    def log_prior(self) -> Floats32:
         """(|S|,)."""
         return np.asarray(np.log(self.prior), dtype=np.float32)
 
@@ -96,7 +95,7 @@ def in_memory(images: Images) -> Images:
     return Stack(pixels)
 
 
-def train_causal(album: Album, rows: Ints, schedule: Schedule, *, seed: int, tick: Tick) -> CausalNet:
+def train_causal(album: TrainingImages, rows: Ints, schedule: Schedule, *, seed: int, tick: Tick) -> CausalNet:
     """A causal network, trained on whole images and on prefixes of every length at once."""
 
     def make() -> CausalNet:
@@ -111,7 +110,7 @@ def train_causal(album: Album, rows: Ints, schedule: Schedule, *, seed: int, tic
     return _train(make, score, album, rows, schedule, seed, tick)  # type: ignore[return-value]
 
 
-def train_masked(album: Album, rows: Ints, schedule: Schedule, *, seed: int, tick: Tick) -> nn.Module:
+def train_masked(album: TrainingImages, rows: Ints, schedule: Schedule, *, seed: int, tick: Tick) -> nn.Module:
     """An any-mask network, trained on whole images, prefixes, and subsets of all sizes and grains."""
 
     def make() -> nn.Module:
@@ -134,7 +133,7 @@ def draw_masks(n: int, grid: Grid, generator: torch.Generator) -> Tensor:
 
 
 def _grainy(n: int, grid: Grid, size: Tensor, generator: torch.Generator) -> Tensor:
-    """Subsets (n, m) that hold each grain with probability `size` (n, 1): single patches say little of blocks."""
+    """SubsetSampler (n, m) that hold each grain with probability `size` (n, 1): single patches say little of blocks."""
     grains = [1 << k for k in range(max(grid.down, grid.across).bit_length())]
     choice = torch.randint(len(grains), (n,), generator=generator)
     result = torch.empty(n, len(grid), dtype=torch.bool)
@@ -165,7 +164,7 @@ def _pace(done: float) -> float:
 def _train(
     make: Callable[[], nn.Module],
     score: Score,
-    album: Album,
+    album: TrainingImages,
     rows: Ints,
     schedule: Schedule,
     seed: int,

@@ -8,7 +8,8 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from lowtide.images.encoder import Grid, Ints
+from lowtide.images.encoder import Grid
+from lowtide.types import Ints
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,13 +13,13 @@ from types import TracebackType
 import numpy as np
 
 from lowtide.errors import LowtideError, count
-from lowtide.images.encoder import Ints, Pixels
 from lowtide.images.files import spread
 from lowtide.images.folder import ImageFolder
 from lowtide.images.layouts import LABEL
 from lowtide.images.names import mapping_text, shuffled_names
 from lowtide.images.sinks import ArraySink, FolderSink, ImageSink
 from lowtide.table_files.formats import AnyPath, find_column
+from lowtide.types import Ints, Pixels
 
 
 class ImageWriter:

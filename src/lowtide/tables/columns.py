@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lowtide.errors import Floats, LowtideError
 
 OTHER = "…other"
-Told = Literal["day", "time"]
+DateUnit = Literal["day", "time"]
 """Whether dates are told by the day, or with a time of day."""
 
 _MOST_CATEGORIES = 1000  # beyond that only the frequent ones stay: each would be a column, and saved with the model
@@ -37,14 +37,14 @@ class Learnt(NamedTuple):
 
     categories: tuple[str, ...] | None = None
     fill: float | None = None
-    dates: Told | None = None
+    dates: DateUnit | None = None
     other: bool = False
 
 
 def learn(column: Any) -> Learnt:
     """Look at a narwhals column for the first time."""
     _refuse_unreadable(column)
-    told: Told | None = None
+    told: DateUnit | None = None
     if holds_dates(column):
         values = _days(column)
         present = values[~np.isnan(values)]
@@ -62,7 +62,7 @@ def learn(column: Any) -> Learnt:
 
 
 def numbers(
-    column: Any, fill: float | None, told: Told | None, *, stand_in: float | None = None
+    column: Any, fill: float | None, told: DateUnit | None, *, stand_in: float | None = None
 ) -> NDArray[np.float32]:
     """A column of numbers or dates as (n, 1) numbers, or as (n, 2) with a mark that is 1 where a value was missing.
 
@@ -113,7 +113,7 @@ def _texts(column: Any) -> tuple[list[str], NDArray[np.intp]]:
     return texts, np.concatenate(cells)
 
 
-def finite(rows: NDArray[Any], name: str = "X") -> NDArray[np.float32]:
+def check_finite(rows: NDArray[Any], name: str = "X") -> NDArray[np.float32]:
     """Return rows in single precision, or say how many entries are not numbers."""
     if not np.isfinite(rows).all():
         raise LowtideError(
@@ -125,7 +125,7 @@ def finite(rows: NDArray[Any], name: str = "X") -> NDArray[np.float32]:
 
 def _single(values: Floats, column: Any) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):  # what is too large for single precision is infinite, and refused as that
-        return finite(values.astype(np.float32), f"column {column.name!r} of X")
+        return check_finite(values.astype(np.float32), f"column {column.name!r} of X")
 
 
 def holds_dates(column: Any) -> bool:
@@ -138,7 +138,7 @@ def holds_numbers(column: Any) -> bool:
     return bool(column.dtype.is_numeric() or column.dtype == nw.Boolean)
 
 
-def _read(column: Any, told: Told | None, *, lenient: bool) -> Floats:
+def _read(column: Any, told: DateUnit | None, *, lenient: bool) -> Floats:
     """(n,) numbers, or days since 1970-01-01; NaN where a value is missing, or unreadable when `lenient`."""
     if told is not None and holds_dates(column):
         return _days(column)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
-from lowtide.errors import Floats, LowtideError, LowtideTypeError
-from lowtide.features import Features, one_per_column
-from lowtide.tables.columns import Told, finite, learn, numbers, one_hot
+from lowtide.errors import LowtideError, LowtideTypeError
+from lowtide.features import Features
+from lowtide.tables.columns import DateUnit, check_finite, learn, numbers, one_hot
+from lowtide.types import Floats, Floats32
 
 _BLOCK = 8192
 Rows = Any
@@ -38,10 +39,11 @@ class TableEncoder:
         others: for each input column whether its last category stands for all that are not listed.
     """
 
+    kind: ClassVar[str] = "tables"
     names: tuple[str, ...]
     categories: tuple[tuple[str, ...] | None, ...]
     fills: tuple[float | None, ...] = ()
-    dates: tuple[Told | None, ...] = ()
+    dates: tuple[DateUnit | None, ...] = ()
     others: tuple[bool, ...] = ()
 
     def __post_init__(self) -> None:
@@ -61,6 +63,19 @@ class TableEncoder:
             for values, fill in zip(self.categories, self.fills, strict=True)
         )
 
+    @property
+    def inputs(self) -> int:
+        """How many input columns there are."""
+        return len(self.categories)
+
+    def to_config(self) -> dict[str, Any]:
+        """Its fields, as JSON can hold them; `read_encoder` reads them back."""
+        return asdict(self)
+
+    def tensors(self) -> dict[str, Any]:
+        """None."""
+        return {}
+
     def features(self) -> Features:
         """One feature per input column, with all its encoded columns."""
         names = self.names or tuple(f"x{j + 1}" for j in range(len(self.categories)))
@@ -74,7 +89,7 @@ class TableEncoder:
             stand_in: (encoded columns,) what to read a missing or unreadable number of a data frame as, where none was
                 missing in training. Without it such a table is refused.
         """
-        if _is_frame(x):
+        if is_frame(x):
             places = None if stand_in is None else np.asarray(stand_in, dtype=np.float64)
             return self._encode_frame(nw.from_native(x, eager_only=True), places)
         rows = read_rows(x)
@@ -100,7 +115,7 @@ class TableEncoder:
                 numbers(column, self.fills[j], self.dates[j])
         return len(held)
 
-    def _encode_frame(self, frame: Any, stand_in: Floats | None = None) -> NDArray[np.float32]:
+    def _encode_frame(self, frame: Any, stand_in: Floats | None = None) -> Floats32:
         starts = np.cumsum((0, *self.widths))
         blocks = []
         for j, (column, values) in enumerate(zip(self._columns(frame), self.categories, strict=True)):
@@ -137,7 +152,7 @@ def read_encoder(config: Mapping[str, Any]) -> TableEncoder:
 
 def read_table(x: Any) -> tuple[Rows, TableEncoder]:
     """Read a table for the first time: its rows, and how to read the next one."""
-    if not _is_frame(x):
+    if not is_frame(x):
         rows = read_rows(x)
         return rows, TableEncoder((), (None,) * rows.shape[1])
     frame = nw.from_native(x, eager_only=True)
@@ -156,7 +171,7 @@ def take_rows(x: Any, index: ArrayLike) -> Any:
     if places.ndim != 1 or not (np.issubdtype(places.dtype, np.integer) or places.size == 0):
         raise LowtideError(f"index must be a list of whole positions, got {places.dtype} {places.shape}")
     places = places.astype(np.intp)
-    frame = nw.from_native(x, eager_only=True) if _is_frame(x) else None
+    frame = nw.from_native(x, eager_only=True) if is_frame(x) else None
     n = len(x) if frame is None and not hasattr(x, "shape") else (x if frame is None else frame).shape[0]
     if places.size and (places.min() < 0 or places.max() >= n):
         raise LowtideError(f"index must lie in [0, {n - 1}], the rows of the table")
@@ -176,7 +191,7 @@ def read_rows(x: Any) -> Rows:
     if sparse.issparse(x):
         rows = sparse.csr_array(x, dtype=np.float32)
         rows.sum_duplicates()  # and sorts the columns of each row
-        finite(rows.data)
+        check_finite(rows.data)
         return _checked_shape(rows)
     if hasattr(x, "detach"):
         x = x.detach().cpu().numpy()
@@ -195,16 +210,12 @@ def read_rows(x: Any) -> Rows:
         raise LowtideError("X must hold numbers; give columns of text in a data frame") from error
     rows = _checked_shape(rows)
     for start in range(0, len(rows), _BLOCK):  # block by block: a memory map must not be read into memory at once
-        finite(rows[start : start + _BLOCK])
+        check_finite(rows[start : start + _BLOCK])
     return rows
 
 
-def default_features(rows: Rows) -> Features:
-    """One feature per column of an array."""
-    return one_per_column(int(rows.shape[1]))
-
-
-def _is_frame(x: Any) -> bool:
+def is_frame(x: Any) -> bool:
+    """Whether `x` is a data frame of any library, with columns that have names."""
     return hasattr(x, "columns") or hasattr(x, "__narwhals_dataframe__") or type(x).__module__.startswith("pyarrow")
 
 

@@ -11,11 +11,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from lowtide.attack.attackers import ATTACKERS
 from lowtide.density.checkpoints import Checkpoints
 from lowtide.density.crossfit import (
+    MaskedData,
     Run,
-    Training,
     held_out_curves,
     honest_mixture,
     is_clear,
@@ -23,15 +22,16 @@ from lowtide.density.crossfit import (
     stratified_folds,
 )
 from lowtide.density.estimates import mean_with_interval, nothing_found
-from lowtide.density.mask_sampling import Floats32, Ints, Questions, ask, losses
 from lowtide.density.masked_fitting import STRENGTHS, settings_for
-from lowtide.density.masking import Bools
+from lowtide.density.masking import MaskedRows, losses, mask_rows
 from lowtide.density.options import Options
 from lowtide.density.scaling import RankScaling
 from lowtide.interface import Estimate
 from lowtide.labels import Classes
+from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.histories import Whole
 from lowtide.threads import one_thread
+from lowtide.types import Bools, Floats32, Ints
 
 _ROWS = 10_000
 _BESIDE = ("logistic regression", "boosted trees")
@@ -62,10 +62,10 @@ def estimate(rows: Floats32, codes: Ints, classes: Classes, options: Options, *,
     with one_thread():
         networks = _networks(varied, codes, log_prior, fold, options)
         beside = [_out_of_fold(name, varied, codes, fold, log_prior, options.seed) for name in _BESIDE]
-    questions = _about(varied, codes, log_prior, judged)
+    masked_rows = _about(varied, codes, log_prior, judged)
     scores = np.concatenate([networks, np.stack(beside)[:, judged]])
-    mixed = honest_mixture(scores, questions, fold[judged])
-    gain = -losses(mixed, questions).astype(np.float64)
+    mixed = honest_mixture(scores, masked_rows, fold[judged])
+    gain = -losses(mixed, masked_rows).astype(np.float64)
     return mean_with_interval(gain) if is_clear(gain) else nothing_found(gain)
 
 
@@ -74,20 +74,20 @@ def _networks(rows: Floats32, codes: Ints, log_prior: Floats32, fold: Ints, opti
     one = np.zeros(rows.shape[1], dtype=np.intp)  # all columns are one feature: they are only seen together
     settings = settings_for(len(rows), options)
     z = RankScaling.of(rows)(rows)
-    data = Training(z, codes, one, log_prior, settings, Whole(1), options.seed)
-    questions = _about(z, codes, log_prior, fold != _NEVER)
+    data = MaskedData(z, codes, one, log_prior, settings, Whole(1), options.seed)
+    masked_rows = _about(z, codes, log_prior, fold != _NEVER)
     nowhere = Checkpoints(None, "")
     curves = held_out_curves(
-        questions, data, fold, STRENGTHS, lambda stage, trainer: Run(trainer, stage, nowhere, lambda _: None)
+        masked_rows, data, fold, STRENGTHS, lambda stage, trainer: Run(trainer, stage, nowhere, lambda _: None)
     )
-    return stop_without_looking(curves, fold[questions.row])[0]
+    return stop_without_looking(curves, fold[masked_rows.row])[0]
 
 
-def _about(z: Floats32, codes: Ints, log_prior: Floats32, judged: Bools) -> Questions:
-    """Questions about whole rows, the judged ones only."""
+def _about(z: Floats32, codes: Ints, log_prior: Floats32, judged: Bools) -> MaskedRows:
+    """Whole rows, those that count only."""
     one = np.zeros(z.shape[1], dtype=np.intp)
     unused = np.random.default_rng(0)  # whole rows leave nothing to chance
-    asked = ask(z[judged], codes[judged], one, log_prior, exposure=Whole(1), rng=unused)
+    asked = mask_rows(z[judged], codes[judged], one, log_prior, sampler=Whole(1), rng=unused)
     return replace(asked, row=np.flatnonzero(judged))
 
 

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from lowtide.bundles import read_bundle, write_bundle
 from lowtide.density.artefact import Density
-from lowtide.density.masking import Bools
 from lowtide.disclose.budget import Reading
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.noise import KeyedNoise, row_ids
@@ -25,9 +24,9 @@ from lowtide.tables.cells import write
 from lowtide.tables.encoder import TableEncoder
 from lowtide.tables.mechanism import TableMechanism
 from lowtide.tables.planning import Point
-from lowtide.tables.planning_attackers import Floats32
 from lowtide.tables.policies import ColumnPolicy, FixedColumns, PaperColumns
 from lowtide.tables.sequential import Rule, SequentialColumns
+from lowtide.types import Bools, Floats32
 
 FORMAT = "lowtide-hider"
 Config = dict[str, Any]

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lowtide.density.masking import Bools
+from lowtide.types import Bools
 
 _MAIN = 0.5  # share of the training rows that show exactly the release
 
@@ -41,7 +41,7 @@ class Around:
         released, least, most = (torch.from_numpy(part) for part in (self.released, self.least, self.most))
         return self._shown(torch.where(u[..., 1:] < _MAIN, released, least | (most & some)))
 
-    def judge(self, n: int, rng: np.random.Generator) -> tuple[tuple[Bools, float], ...]:
+    def held_out_masks(self, n: int, rng: np.random.Generator) -> tuple[tuple[Bools, float], ...]:
         """The release, and two random sets."""
         sets = [self.least | (self.most & (rng.random((n, len(self.released))) < rng.random((n, 1)))) for _ in range(2)]
         masks = [np.tile(self.released, (n, 1)), *sets]
@@ -79,7 +79,7 @@ class Histories:
         at = torch.where(u[..., 1] < 0.25, m, (u[..., 2] * m).long())
         return _history(hidden, at)
 
-    def judge(self, n: int, rng: np.random.Generator) -> tuple[tuple[Bools, float], ...]:
+    def held_out_masks(self, n: int, rng: np.random.Generator) -> tuple[tuple[Bools, float], ...]:
         """The release as it stands, and histories with a candidate."""
         hidden = torch.from_numpy(self.hidden)
         m = hidden.shape[-1]
@@ -100,7 +100,7 @@ class Whole:
         """Masks for a training batch."""
         return torch.ones(*shape, self.features, dtype=torch.bool)
 
-    def judge(self, n: int, rng: np.random.Generator) -> tuple[tuple[NDArray[np.bool_], float], ...]:
+    def held_out_masks(self, n: int, rng: np.random.Generator) -> tuple[tuple[NDArray[np.bool_], float], ...]:
         """Whole rows."""
         return ((np.ones((n, self.features), dtype=bool), 1.0),)
 

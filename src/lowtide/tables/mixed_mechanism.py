@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from lowtide.density.masking import Bools
 from lowtide.disclose.budget import Budget, Reading
 from lowtide.tables.mechanism import TableMechanism
 from lowtide.tables.planning import ENOUGH, Point
 from lowtide.tables.problem import Check, TableProblem, Tick
+from lowtide.types import Bools
 
 _LADDER = (0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5)  # λ in units of a column's range
 _AROUND = 2  # steps of the ladder that the trade-off curve shows beside the one taken

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lowtide.density.masking import Bools
 from lowtide.disclose.budget import Budget, Reading
 from lowtide.errors import Floats, LowtideError
 from lowtide.interface import Estimate
 from lowtide.tables.planning_attackers import PlanningAttacker
+from lowtide.types import Bools
 
 _ORDERS = 12
 _FALL = 0.6  # refit when the leakage has fallen to this share

@@ -9,21 +9,22 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lowtide.attack.attackers import ATTACKERS
 from lowtide.density.artefact import Density, FitReport
 from lowtide.density.critics.base import Critic
 from lowtide.density.critics.masked import Masked
 from lowtide.density.crossfit import stratified_folds
 from lowtide.density.masked_fitting import fit_masked
-from lowtide.density.masking import Bools, Exposure
+from lowtide.density.masking import MaskSampler
 from lowtide.density.objectives import normalise
 from lowtide.density.options import Options
 from lowtide.disclose.budget import Reading
 from lowtide.features import Features
 from lowtide.labels import Classes
+from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.encoder import TableEncoder
 from lowtide.tables.histories import Around
 from lowtide.threads import one_thread
+from lowtide.types import Bools
 
 Ints = NDArray[np.intp]
 Floats32 = NDArray[np.float32]
@@ -68,13 +69,13 @@ class PlanningAttacker(Protocol):
 
 
 def fit_critic(
-    data: LabelledRows, features: Features, options: Options, exposure: Exposure
+    data: LabelledRows, features: Features, options: Options, sampler: MaskSampler
 ) -> tuple[Density, FitReport]:
-    """Fit any-mask networks on rows in memory under an exposure; the density, and how the fit went."""
+    """Fit any-mask networks on rows in memory under an sampler; the density, and how the fit went."""
     with one_thread():
         critic: Critic
         critic, report = fit_masked(
-            np.ascontiguousarray(data.rows), data.codes, data.classes, features, options, exposure=exposure
+            np.ascontiguousarray(data.rows), data.codes, data.classes, features, options, sampler=sampler
         )
     encoder = TableEncoder((), (None,) * data.rows.shape[1])
     return Density(data.classes, features, critic, options.trim, encoder, report), report
@@ -106,8 +107,8 @@ class MaskedAttacker:
         """Fit new networks around this release."""
         self.fits += 1
         options = replace(self.options, seed=self.options.seed + self.fits)
-        exposure = Around(released, least, most, self.noised)
-        density, _ = fit_critic(self.training, self.features, options, exposure)
+        sampler = Around(released, least, most, self.noised)
+        density, _ = fit_critic(self.training, self.features, options, sampler)
         self.critic = density.critic if isinstance(density.critic, Masked) else None
         if self.critic is not None:
             self.scaled = self.critic.scaled(torch.from_numpy(self.held_out.rows))

@@ -15,11 +15,10 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from lowtide.density.artefact import Density
-from lowtide.density.masking import Bools
 from lowtide.errors import Floats, LowtideError
 from lowtide.features import Features
 from lowtide.tables.planning import Point
-from lowtide.tables.planning_attackers import Floats32
+from lowtide.types import Bools, Floats32
 
 
 class ColumnPolicy(Protocol):

@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 
 from lowtide.attack.panel import AttackReport, attack
-from lowtide.density.masking import Bools
 from lowtide.density.options import Options
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.noise import KeyedNoise, row_ids
@@ -21,9 +20,10 @@ from lowtide.tables.estimating import estimate
 from lowtide.tables.layout import owners
 from lowtide.tables.mechanism import TableMechanism
 from lowtide.tables.planning import ColumnPlanner
-from lowtide.tables.planning_attackers import Floats32, Ints, LabelledRows, MaskedAttacker, RefittedAttacker
+from lowtide.tables.planning_attackers import LabelledRows, MaskedAttacker, RefittedAttacker
 from lowtide.tables.policies import FixedColumns
 from lowtide.tables.sequential import Rule, SequentialColumns, fit_sequential
+from lowtide.types import Bools, Floats32, Ints
 
 Tick = Callable[[float], None]
 _PANEL = ("logistic regression", "boosted trees")

@@ -14,12 +14,12 @@ from typing import ClassVar
 import numpy as np
 
 from lowtide.density.artefact import Density
-from lowtide.density.masking import Bools
 from lowtide.density.options import Options
 from lowtide.errors import Floats
 from lowtide.features import Features
 from lowtide.tables.histories import Histories
-from lowtide.tables.planning_attackers import Floats32, LabelledRows, doubled, economical, fit_critic
+from lowtide.tables.planning_attackers import LabelledRows, doubled, economical, fit_critic
+from lowtide.types import Bools, Floats32
 
 _ROUNDS = 6
 _SETTLED = 0.01  # share of flags that may still change

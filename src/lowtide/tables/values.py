@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowtide.errors import LowtideError
-from lowtide.tables.columns import Told
+from lowtide.tables.columns import DateUnit
 
 HIDDEN = "hidden"
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -51,7 +51,7 @@ def to_numbers(values: NDArray[np.float32], column: Any) -> Any:
     return to_dtype(values, np.dtype(str(column.dtype).lower()))
 
 
-def to_dates(days: NDArray[np.float32], column: Any, told: Told) -> list[Any]:
+def to_dates(days: NDArray[np.float32], column: Any, told: DateUnit) -> list[Any]:
     """Days since 1970-01-01 as dates of a column's type, in its time zone.
 
     Args:

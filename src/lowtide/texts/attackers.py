@@ -7,7 +7,7 @@ length of a text. The vocabulary is that of the texts under attack.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -17,25 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lowtide.attack.attackers import Attacker, Calibrated, Held
-from lowtide.attack.calibration import calibrate
-from lowtide.errors import LowtideError
-from lowtide.labels import Labels
-from lowtide.splits import grouped, stratified
-from lowtide.tables.learners import Part
+from lowtide.attack.attackers import AttackRows, Calibrated, Maker
 from lowtide.texts.encoder import as_texts
 from lowtide.texts.learners import Bayes, EmbeddingNetwork, WeightedWords, Words
-from lowtide.threads import one_thread
+from lowtide.types import Bools
 
 Sparse: TypeAlias = Any  # scipy.sparse.csr_array, which carries no types
 _PIECES = re.compile(r"[#@]?\w+(?:['’]\w+)*|[^\w\s]")
 _LENGTHS = np.array([0, 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 128, 512])  # pieces, where a new column begins
-_VALIDATION = 0.25  # as for other attackers
 _LEAST_TEXTS = 2  # that a term must occur in
 
 
 @dataclass(frozen=True, eq=False)
-class Reader:
+class PieceReader:
     """Which columns the pieces and the pairs of pieces of texts belong to.
 
     Attributes:
@@ -52,7 +46,7 @@ class Reader:
         return len(self.pieces) + len(self.pairs) + len(_LENGTHS)
 
     @classmethod
-    def learn(cls, found: Sequence[Sequence[str]]) -> Reader:
+    def learn(cls, found: Sequence[Sequence[str]]) -> PieceReader:
         """The pieces and pairs that occur in two texts or more, from the pieces of each text."""
         times: dict[str, int] = {}
         for text in found:
@@ -91,69 +85,18 @@ class Reader:
         return sparse.csr_array(counts)
 
 
-@dataclass(frozen=True, eq=False)
-class Corpus:
-    """Texts as attackers read them.
-
-    Attributes:
-        counts: (n, columns) sparse.
-        reader: what the columns are.
-        groups: (n,) texts that stay on one side of a split have one number; `None` where each stands for itself.
-    """
-
-    counts: Sparse = field(repr=False)
-    reader: Reader = field(repr=False)
-    groups: Labels | None = None
-
-    @classmethod
-    def of(cls, texts: Sequence[str], groups: Labels | None = None, *, reader: Reader | None = None) -> Corpus:
-        """Read texts, with a vocabulary of their own or that of a `reader`."""
-        found = [_PIECES.findall(text.lower()) for text in as_texts(texts)]
-        known = Reader.learn(found) if reader is None else reader
-        return cls(known.read(found), known, groups)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Texts and columns."""
-        return int(self.counts.shape[0]), int(self.counts.shape[1])
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __getitem__(self, rows: Labels) -> Corpus:
-        return Corpus(self.counts[rows], self.reader, None if self.groups is None else self.groups[rows])
+def read_pieces(texts: Sequence[str], reader: PieceReader | None = None) -> AttackRows:
+    """Counts of the pieces of texts, with a vocabulary of their own or that of a `reader`."""
+    found = [_PIECES.findall(text.lower()) for text in as_texts(texts)]
+    known = PieceReader.learn(found) if reader is None else reader
+    return AttackRows(known.read(found), known)
 
 
-class TextAttacker(Calibrated):
-    """An attacker on a `Corpus`; its validation texts are of other groups than those it learns from."""
-
-    def fit(self, rows: Corpus, codes: Labels) -> TextAttacker:
-        """Learn from texts and their classes (n,), coded 0 … |S|−1."""
-        if rows.groups is None:
-            train, aside = stratified(codes, _VALIDATION, seed=self._split_seed)
-        else:
-            train, aside = grouped(codes, rows.groups, _VALIDATION, seed=self._split_seed)
-        prior = np.bincount(codes) / len(codes)
-        if prior.min() <= 0:
-            raise LowtideError("every class up to the last needs texts; code the classes from 0 without gaps")
-        validation = Part(rows[aside].counts, codes[aside])
-        with one_thread():
-            self.learner.learn(Part(rows[train].counts, codes[train]), validation, prior)
-            answers = self.learner.log_scores(validation.rows)
-        self._calibration = calibrate(answers, validation.codes, prior=prior)
-        self._held = Held(self._calibration(answers), validation.codes)
-        return self
-
-    def probabilities(self, rows: Corpus) -> NDArray[np.float64]:
-        """`q(s|y)`, (n, |S|), positive."""
-        return super().probabilities(rows.counts)
-
-
-TEXT_ATTACKERS: dict[str, Callable[[int], Attacker]] = {
-    "words": partial(TextAttacker, Words),
-    "weighted words": partial(TextAttacker, WeightedWords),
-    "naive bayes": partial(TextAttacker, Bayes),
-    "network": partial(TextAttacker, EmbeddingNetwork),
+TEXT_ATTACKERS: dict[str, Maker] = {
+    "words": partial(Calibrated, Words),
+    "weighted words": partial(Calibrated, WeightedWords),
+    "naive bayes": partial(Calibrated, Bayes),
+    "network": partial(Calibrated, EmbeddingNetwork),
 }
 """Makers of attackers on texts, from a seed, by name."""
 
@@ -166,6 +109,6 @@ def _numbered(found: Sequence[Sequence[str]], pieces: dict[str, int]) -> tuple[N
     return numbers, np.repeat(np.arange(len(found), dtype=np.int32), lengths)
 
 
-def _together(numbers: NDArray[np.int32], rows: NDArray[np.int32]) -> NDArray[np.bool_]:
+def _together(numbers: NDArray[np.int32], rows: NDArray[np.int32]) -> Bools:
     """Which pieces have a known neighbour to the right in the same text, and are known themselves."""
     return np.asarray((rows[:-1] == rows[1:]) & (numbers[:-1] >= 0) & (numbers[1:] >= 0))

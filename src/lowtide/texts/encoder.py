@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy import sparse
+from torch import Tensor
 
 from lowtide.errors import LowtideError
 from lowtide.features import Features
@@ -30,6 +32,7 @@ class TextEncoder:
             first, −1 where there are no more.
     """
 
+    kind: ClassVar[str] = "texts"
     vocabulary: Vocabulary
     similar: NDArray[np.int32]
 
@@ -60,6 +63,11 @@ class TextEncoder:
         """Texts have no columns of their own; the terms are named in `features`."""
         return ()
 
+    @property
+    def inputs(self) -> int:
+        """Terms of the vocabulary."""
+        return len(self.vocabulary)
+
     def features(self) -> Features:
         """The terms, in the order of the vocabulary."""
         return self._features
@@ -89,6 +97,10 @@ class TextEncoder:
     def to_config(self) -> dict[str, Any]:
         """The vocabulary as JSON can hold it; `similar` is kept with the tensors."""
         return {"vocabulary": self.vocabulary.to_config()}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Which terms are alike."""
+        return {"similar": torch.tensor(self.similar)}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], similar: NDArray[Any]) -> TextEncoder:

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from lowtide.bundles import read_bundle, write_bundle
 from lowtide.density.artefact import Density
-from lowtide.density.masking import Bools
 from lowtide.disclose.budget import Reading
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.noise import KeyedNoise, row_ids
@@ -23,6 +22,7 @@ from lowtide.labels import Classes
 from lowtide.texts.encoder import TextEncoder, as_texts
 from lowtide.texts.policies import FixedTerms, PaperTerms, TermPoint, TermPolicy
 from lowtide.texts.rewriting import ReleasedTexts, Rewriter, text_ids
+from lowtide.types import Bools
 
 FORMAT = "lowtide-text-hider"
 Config = dict[str, Any]

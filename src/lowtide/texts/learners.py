@@ -7,16 +7,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import MultinomialNB
 from torch import Tensor, nn
 
+from lowtide.attack.attackers import Part, log_of
 from lowtide.attack.scores import gains
-from lowtide.errors import Floats
-from lowtide.tables.learners import Part, log_of
+from lowtide.types import Floats, Ints
 
 Sparse: TypeAlias = Any  # scipy.sparse.csr_array, which carries no types
 _LEAST_TEXTS = 2
@@ -49,7 +48,7 @@ class TermWeights:
         return rows
 
 
-def fit_logistic(rows: Sparse, codes: NDArray[np.intp], penalty: float) -> LogisticRegression:
+def fit_logistic(rows: Sparse, codes: Ints, penalty: float) -> LogisticRegression:
     """Logistic regression on sparse rows in single precision, by L-BFGS."""
     model = LogisticRegression(C=penalty, max_iter=_STEPS, tol=_EXACT)
     with warnings.catch_warnings():
@@ -214,7 +213,7 @@ class EmbeddingNetwork:
         return torch.cat([self._net(_bag(rows[at : at + 8192])) for at in range(0, rows.shape[0], 8192)])
 
 
-def log_odds(counts: Sparse, codes: NDArray[np.intp], classes: int, *, smoothing: float = 1.0) -> Floats:
+def log_odds(counts: Sparse, codes: Ints, classes: int, *, smoothing: float = 1.0) -> Floats:
     """How much more frequent each column is within a class than within the others, (|S|, columns), in nats."""
     members = np.eye(classes)[codes]
     inside = np.asarray((counts.T @ members).T, dtype=np.float64)

@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from lowtide.density import fitting
 from lowtide.density.artefact import Density
-from lowtide.density.masking import Bools
 from lowtide.density.tide import TIDE
 from lowtide.disclose.agreeing import refuse_few
 from lowtide.disclose.budget import Budget
@@ -23,15 +22,16 @@ from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
 from lowtide.errors import LowtideError, count, one_of, within
 from lowtide.labels import is_vector, read_classes
 from lowtide.progress import progress_bar
+from lowtide.splits import read_groups
 from lowtide.tables.problem import Check
 from lowtide.texts.encoder import TextEncoder, as_texts
-from lowtide.texts.fitting import read_groups
 from lowtide.texts.hider import TextHider
 from lowtide.texts.policies import FixedTerms, PaperTerms, TermPolicy
 from lowtide.texts.problem import CHECKERS, TextProblem, Tick, make_plan
 from lowtide.texts.rewriting import HOW, MARK, How, ReleasedTexts
 from lowtide.texts.substitutes import learn_similar
 from lowtide.texts.terms import TermOptions, Vocabulary, find_terms
+from lowtide.types import Bools
 
 _BUDGET = 0.05  # nats
 _PAPER_EPSILON = 0.5

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import torch
@@ -234,7 +234,7 @@ class TextWords:
         """Terms that may stand in the places of a word, most alike first."""
         if self.names[word] not in self.vocabulary:
             return []
-        columns = self.density.encoder.similar[self.vocabulary.index(self.names[word])]  # type: ignore[union-attr]
+        columns = cast("TextEncoder", self.density.encoder).similar[self.vocabulary.index(self.names[word])]
         terms = [self.vocabulary.terms[column] for column in columns if column >= 0]
         pieces = {self.text[place.start : place.end] for place in self.places[word]}
         return [term for term in terms if all(self.written(term, piece) for piece in pieces)]

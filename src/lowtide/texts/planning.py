@@ -19,14 +19,13 @@ from scipy.special import log_softmax
 from lowtide.attack.calibration import calibrate
 from lowtide.density.critics.bag import log_odds
 from lowtide.density.estimates import with_overlooked
-from lowtide.density.masking import Bools
 from lowtide.disclose.budget import Budget, Reading
 from lowtide.errors import Floats
-from lowtide.labels import Labels
 from lowtide.splits import Split
 from lowtide.texts.learners import TermWeights, fit_logistic
 from lowtide.texts.policies import FixedTerms, TermPoint
 from lowtide.texts.terms import Vocabulary
+from lowtide.types import Bools, Labels
 
 Sparse: TypeAlias = Any  # scipy.sparse.csr_array, which carries no types
 _PENALTY = 1.0

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lowtide.density.masking import Bools
 from lowtide.disclose.budget import Budget, Reading
 from lowtide.errors import Floats, LowtideError, within
 from lowtide.texts.terms import Vocabulary
+from lowtide.types import Bools
 
 Columns = NDArray[np.intp]
 

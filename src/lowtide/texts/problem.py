@@ -10,18 +10,18 @@ import numpy as np
 
 from lowtide.attack.panel import attack
 from lowtide.density.estimates import with_overlooked
-from lowtide.density.masking import Bools
 from lowtide.disclose.agreeing import hide_until_agreed
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.errors import Floats, LowtideError
-from lowtide.labels import Classes, Labels
+from lowtide.labels import Classes
 from lowtide.splits import Split, grouped, stratified
 from lowtide.tables.problem import Check
 from lowtide.texts.encoder import TextEncoder
 from lowtide.texts.planning import TermPlanner
 from lowtide.texts.policies import FixedTerms, TermPolicy
 from lowtide.texts.rewriting import How, ReleasedTexts, Rewriter, text_ids
+from lowtide.types import Bools, Labels
 
 Tick = Callable[[float], None]
 CHECKERS = ("words", "weighted words", "naive bayes")

@@ -17,7 +17,8 @@ import numpy as np
 
 from lowtide.errors import Floats, within
 from lowtide.texts.cleaning import checked
-from lowtide.texts.partial import Bools, Rewritten, TextWords, text_vocabulary
+from lowtide.texts.partial import Rewritten, TextWords, text_vocabulary
+from lowtide.types import Bools
 
 if TYPE_CHECKING:
     from lowtide.density.artefact import Density

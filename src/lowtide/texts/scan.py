@@ -21,7 +21,7 @@ from lowtide.density.tide import TIDE
 from lowtide.errors import Floats, LowtideError, count, within
 from lowtide.interface import Estimate
 from lowtide.labels import Label
-from lowtide.texts.fitting import read_groups
+from lowtide.splits import read_groups
 
 Ints = NDArray[np.intp]
 Sparse = Any  # scipy.sparse.csr_array, which carries no types

@@ -1,18 +1,22 @@
-"""Make every column standard normal: z-score where the column already is normal, ranks elsewhere.
+"""Columns of vectors: made standard normal, by a z-score where the column already is normal and by ranks elsewhere.
 
 A z-score keeps what ranks blur, the tails of a normal column; ranks make any other column normal whatever its units,
-its tails and its warps. Ties share their middle rank, and a constant column becomes 0, which tells nothing.
+its tails and its warps. Ties share their middle rank, and a constant column becomes 0, which tells nothing. Normalised
+Hermite features of such columns are orthonormal under the standard normal law.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import factorial, sqrt
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from lowtide.errors import Floats
+from lowtide.errors import LowtideError
+from lowtide.types import Floats, Ints
 
 _TESTED = 4000  # rows of a column that the normality test looks at
 _KNOTS = 1024  # of a rank map: enough for a step of a thousandth in probability
@@ -50,7 +54,7 @@ def _critical(n: int, level: float) -> float:
 
 
 @dataclass(frozen=True)
-class Column:
+class NormalColumn:
     """A monotone map of one column.
 
     Attributes:
@@ -73,15 +77,15 @@ class Column:
             return np.clip((column - centre) / scale, -_FARTHEST, _FARTHEST)
 
 
-def _standardised(column: Floats) -> Column | None:
+def _standardised(column: Floats) -> NormalColumn | None:
     """The z-score of a column, or None if one row is so far out that it would set the scale of all."""
     with np.errstate(over="ignore", invalid="ignore"):
         centre, scale = column.mean(), column.std()
         usable = np.abs(column - centre).max() <= _NORMAL_REACH * scale < np.inf
-    return Column(np.array([centre, scale]), np.empty(0), linear=True) if usable else None
+    return NormalColumn(np.array([centre, scale]), np.empty(0), linear=True) if usable else None
 
 
-def _ranked(column: Floats) -> Column:
+def _ranked(column: Floats) -> NormalColumn:
     """Middle ranks to normal scores, with mean 0 and variance 1 over the rows."""
     knots, inverse, counts = np.unique(column, return_inverse=True, return_counts=True)
     middle = (np.cumsum(counts) - 0.5 * counts) / len(column)
@@ -90,10 +94,10 @@ def _ranked(column: Floats) -> Column:
     spread = sample.std()
     values = (values - sample.mean()) / (spread if spread > 0 else 1.0)
     kept = np.unique(np.linspace(0, len(knots) - 1, _KNOTS).round().astype(int))
-    return Column(knots[kept], values[kept], linear=False)
+    return NormalColumn(knots[kept], values[kept], linear=False)
 
 
-def fit_column(column: Floats, level: float = 0.01) -> Column:
+def fit_column(column: Floats, level: float = 0.01) -> NormalColumn:
     """Standardise a column that passes a normality test, rank-normalise any other.
 
     Args:
@@ -102,7 +106,7 @@ def fit_column(column: Floats, level: float = 0.01) -> Column:
     """
     with np.errstate(over="ignore"):
         if np.ptp(column) < _NARROWEST:
-            return Column(column[:1], np.zeros(1), linear=False)
+            return NormalColumn(column[:1], np.zeros(1), linear=False)
     tested = np.sort(column[:: -(-len(column) // _TESTED)])
     if _shortfall(tested) <= _critical(len(tested), level):
         return _standardised(column) or _ranked(column)
@@ -113,7 +117,7 @@ def fit_column(column: Floats, level: float = 0.01) -> Column:
 class Normaliser:
     """One map per column; constant columns become 0."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[NormalColumn, ...]
 
     @classmethod
     def fit(cls, data: Floats) -> Normaliser:
@@ -123,3 +127,62 @@ class Normaliser:
     def __call__(self, data: Floats) -> Floats:
         """Map rows (n, d) to (n, d)."""
         return np.column_stack([f(column) for f, column in zip(self.columns, data.T, strict=True)])
+
+
+_POLYNOMIAL_REACH = 3.5  # beyond it, polynomials are continued by their value at the edge
+_LEAST_SPREAD = 1e-9  # spread below which a feature says nothing
+
+
+@dataclass(frozen=True)
+class Hermite:
+    """Degrees 1 … degree of every column, standardised on the training rows; a leading column of ones.
+
+    Attributes:
+        degree: the highest degree.
+        mean: (degree · d,) of each feature on the training rows, degree by degree.
+        scale: (degree · d,) its spread; infinite for a constant feature, which then is 0.
+    """
+
+    degree: int
+    mean: Floats
+    scale: Floats
+
+    @classmethod
+    def fit(cls, z: Floats, degree: int) -> Hermite:
+        """Standardise the features of rows z, (n, d)."""
+        raw = _raw(z, degree)
+        scale = raw.std(axis=0)
+        return cls(degree, raw.mean(axis=0), np.where(scale > _LEAST_SPREAD, scale, np.inf))
+
+    def __call__(self, z: Floats) -> Floats:
+        """The features of rows z (n, d), the constant first, (n, 1 + degree · d)."""
+        return np.hstack([np.ones((len(z), 1)), (_raw(z, self.degree) - self.mean) / self.scale])
+
+    @property
+    def degrees(self) -> Ints:
+        """Degree of each feature, 0 for the constant, (1 + degree · d,)."""
+        width = len(self.mean) // self.degree
+        return np.concatenate([[0], np.repeat(np.arange(1, self.degree + 1), width)])
+
+
+def _raw(z: Floats, degree: int) -> Floats:
+    """`He_k(z) / √k!` for k = 1 … degree, side by side, by the recurrence He_{k+1} = z·He_k − k·He_{k−1}."""
+    z = np.clip(z, -_POLYNOMIAL_REACH, _POLYNOMIAL_REACH)
+    blocks = [np.ones_like(z), z]
+    for k in range(1, degree):
+        blocks.append(z * blocks[k] - k * blocks[k - 1])
+    return np.hstack([block / sqrt(factorial(k)) for k, block in enumerate(blocks)][1:])
+
+
+def read_vector(s: ArrayLike) -> Floats:
+    """Return a vector-valued secret as (n, d) floats."""
+    try:
+        array = np.asarray(s, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise LowtideError("a vector-valued secret must hold numbers; for labels use lowtide.TIDE") from error
+    array = array[:, None] if array.ndim == 1 else array
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise LowtideError(f"s must have shape (n,) or (n, d), got {array.shape}")
+    if not np.isfinite(array).all():
+        raise LowtideError("s has NaN or infinite entries; drop those rows")
+    return array

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.covariance import ledoit_wolf
 
-from lowtide.errors import Floats
-from lowtide.vectors.score import Gain, gains_of, others
-from lowtide.vectors.separable import Order, Parts, Separable, Zero
+from lowtide.types import Floats
+from lowtide.vectors.separable import Gain, Order, Parts, Separable, Zero, gains_of, others
 
 _CEILING = 0.999  # a correlation of 1 would have infinite density
 _LEAST = 1e-6  # correlations below it are rounding
@@ -137,7 +136,7 @@ class Spectral:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class CopulaRecipe:
     """A covariance for the margins and a denoising of K."""
 
     shrunk: bool
@@ -148,18 +147,21 @@ class Recipe:
         return Whitened.of(s, x, self.shrunk).build(self.denoise)
 
 
-def sparse_recipes() -> list[Recipe]:
+def sparse_recipes() -> list[CopulaRecipe]:
     """Thresholds, from the sparsest on."""
-    return [Recipe(True, Entrywise(errors)) for errors in (5.0, 4.5, 4.0, 3.5, 3.0, 2.5, 2.0)]
+    return [CopulaRecipe(True, Entrywise(errors)) for errors in (5.0, 4.5, 4.0, 3.5, 3.0, 2.5, 2.0)]
 
 
-def dense_recipes() -> list[Recipe]:
+def dense_recipes() -> list[CopulaRecipe]:
     """For a K that is not sparse in these coordinates, such as that of rotated rows."""
     loose: list[Denoise] = [Spectral(), Shrunk(), Entrywise(4.0), Entrywise(3.0)]
-    return [Recipe(False, rule) for rule in loose] + [Recipe(True, Spectral()), Recipe(True, Shrunk())]
+    return [CopulaRecipe(False, rule) for rule in loose] + [
+        CopulaRecipe(True, Spectral()),
+        CopulaRecipe(True, Shrunk()),
+    ]
 
 
-def _held_out(candidates: list[Recipe], s: Floats, x: Floats, parts: list[Order]) -> Floats:
+def _held_out(candidates: list[CopulaRecipe], s: Floats, x: Floats, parts: list[Order]) -> Floats:
     """Held-out gain of every candidate at every row, (candidates, n)."""
     table: list[list[Floats]] = [[] for _ in candidates]
     for held in parts:
@@ -170,7 +172,7 @@ def _held_out(candidates: list[Recipe], s: Floats, x: Floats, parts: list[Order]
     return np.stack([np.concatenate(rows) for rows in table])
 
 
-def choose_recipe(s: Floats, x: Floats, parts: list[Order]) -> Recipe | None:
+def choose_recipe(s: Floats, x: Floats, parts: list[Order]) -> CopulaRecipe | None:
     """The recipe with the best held-out gain, with a lean to the sparse; None if nothing beats g = 0.
 
     The sparsest recipe within half a standard error of the best sparse one; a dense one only if it is better than that

@@ -1,4 +1,7 @@
-"""Neural residual: small networks trained on top of a frozen separable critic, kept only if held-out rows gain."""
+"""Neural residual: small networks trained on top of a frozen separable critic, kept only if held-out rows gain.
+
+Several networks stand side by side, as batched matrix products.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,100 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import silu
 
 from lowtide.density.objectives import Objective, get_objective
-from lowtide.errors import Floats
-from lowtide.vectors.networks import Nets, Residual, as_inputs
-from lowtide.vectors.score import Gain, folds, gains, others
-from lowtide.vectors.separable import Order, Separable, orders
+from lowtide.types import Floats
+from lowtide.vectors.separable import Gain, Order, Separable, folds, gains, orders, others
+
+_NETWORK_REACH = 4.0  # inputs beyond it are held there: what networks say about a tail they never saw is noise
+
+
+class Nets:
+    """m two-layer networks; the output layers start at zero, so that g starts at the base.
+
+    Attributes:
+        values: the weights and offsets of the three layers, w₁ (m, d, width), b₁ (m, 1, width), w₂, b₂, w₃, b₃.
+        alive: (m, d, 1) the inputs that pruning has left.
+
+    Args:
+        members: how many networks, m.
+        inputs: how many inputs, d.
+        width: of both hidden layers.
+        start: scale of the first layer at the start.
+        generator: draws the weights.
+    """
+
+    def __init__(self, members: int, inputs: int, width: int, start: float, generator: torch.Generator) -> None:
+        sizes = [(inputs, width), (width, width)]
+        self.values: list[Tensor] = []
+        for a, b in sizes:
+            self.values.append(torch.randn(members, a, b, generator=generator) * (2 / a) ** 0.5)
+            self.values.append(torch.randn(members, 1, b, generator=generator) * 0.5)
+        self.values += [torch.zeros(members, width, 1), torch.zeros(members, 1, 1)]
+        self.values[0] *= start
+        self.alive = torch.ones(members, inputs, 1, dtype=torch.bool)
+        for value in self.values:
+            value.requires_grad_(True)
+
+    @classmethod
+    def of(cls, values: list[Tensor]) -> Nets:
+        """Networks with given weights."""
+        nets = cls.__new__(cls)
+        nets.values, nets.alive = values, values[0].norm(dim=2, keepdim=True) > 0
+        return nets
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """The output of every network, (m, n), on its own inputs (m, n, d) or on shared ones (n, d)."""
+        w1, b1, w2, b2, w3, b3 = self.values
+        hidden = silu(torch.baddbmm(b1, inputs.expand(len(w1), *inputs.shape[-2:]), w1))
+        hidden = silu(torch.baddbmm(b2, hidden, w2))
+        return torch.baddbmm(b3, hidden, w3).squeeze(-1)
+
+    def prune(self, amount: float) -> None:
+        """Shrink the weights that leave each input by `amount` in norm (group lasso); what is at zero stays there."""
+        with torch.no_grad():
+            norm = self.values[0].norm(dim=2, keepdim=True)
+            self.values[0].mul_((1 - amount / norm.clamp_min(1e-12)).clamp_min(0.0) * self.alive)
+            self.alive = self.values[0].norm(dim=2, keepdim=True) > 0
+
+    def snapshot(self) -> list[Tensor]:
+        """A copy of the weights, apart from any gradient."""
+        return [value.detach().clone() for value in self.values]
+
+    def on_rows(self, s: Floats, x: Floats) -> Tensor:
+        """The output of every network on the pairs of rows s (n, d_s) and x (n, d_x), (m, n)."""
+        with torch.no_grad():
+            return self(torch.cat([as_inputs(s), as_inputs(x)], dim=1))
+
+
+def as_inputs(rows: Floats) -> Tensor:
+    """Rows (n, d) as networks read them."""
+    return torch.from_numpy(np.clip(rows, -_NETWORK_REACH, _NETWORK_REACH).astype(np.float32))
+
+
+@dataclass(frozen=True)
+class Residual:
+    """The average of the networks.
+
+    Attributes:
+        nets: the networks.
+        converged: whether training stopped by itself, before its last epoch.
+    """
+
+    nets: Nets
+    converged: bool = True
+
+    def __call__(self, s: Floats, x: Floats) -> Floats:
+        """`residual(s_i, x_i)`, (n,), of rows s (n, d_s) and x (n, d_x) with standard normal columns."""
+        return self.nets.on_rows(s, x).mean(0).double().numpy()
+
 
 _PROGRESS = 1e-4  # gain of the watched objective that counts as one
 
 
 @dataclass(frozen=True)
-class Training:
+class ResidualSettings:
     """How the networks are trained and when they are kept.
 
     Attributes:
@@ -28,10 +113,10 @@ class Training:
         shuffles: product pairs per joint pair, in each batch.
         rate: step size of AdamW.
         decay: its weight decay.
-        epochs: at most; half of them when the gain is judged.
+        epochs: at most; half of them when the gain is measured.
         patience: epochs without progress of any member before training stops.
         watched: permutations of the rows early stopping watches.
-        judged: permutations of the rows the gain is judged on.
+        validated: permutations of the rows that the gain is measured on.
         errors: standard errors by which the held-out gain must exceed 0.
         objective: the variational bound that is maximised.
         prune: group decay of each input's outgoing weights.
@@ -48,7 +133,7 @@ class Training:
     epochs: int = 120
     patience: int = 10
     watched: int = 6
-    judged: int = 16
+    validated: int = 16
     errors: float = 2.0
     objective: str = "js"
     prune: float = 2.0
@@ -85,7 +170,7 @@ def _shuffled(rows: Tensor, count: int, generator: torch.Generator) -> tuple[Ten
     return rows.repeat(1, count), right
 
 
-class Trainer:
+class ResidualTrainer:
     """Trains all members at once; each stops early on rows that it does not train on.
 
     Args:
@@ -96,7 +181,7 @@ class Trainer:
         seed: of weights, batches and shuffles.
     """
 
-    def __init__(self, pairs: Pairs, train: list[Order], stop: list[Order], setup: Training, seed: int) -> None:
+    def __init__(self, pairs: Pairs, train: list[Order], stop: list[Order], setup: ResidualSettings, seed: int) -> None:
         self.pairs, self.setup, self.objective = pairs, setup, get_objective(setup.objective)
         self.generator = torch.Generator().manual_seed(seed)
         # Folds may differ by a row; batched products want them equal.
@@ -127,7 +212,7 @@ class Trainer:
 
     @torch.no_grad()
     def _settle(self) -> None:
-        """Fix the constant that Donsker–Varadhan leaves free, so that members can be averaged and judged."""
+        """Fix the constant that Donsker–Varadhan leaves free, so that members can be averaged and compared."""
         if self.objective.logarithm:
             inputs, known = self.watch[1]
             excess = torch.logsumexp(known + self.nets(inputs), dim=1) - np.log(known.shape[-1])
@@ -151,11 +236,11 @@ class Trainer:
 
 
 def _held_out(
-    nets: Nets, base: Separable, s: Floats, x: Floats, judge: list[Order], count: int, rng: np.random.Generator
+    nets: Nets, base: Separable, s: Floats, x: Floats, validation: list[Order], count: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Gains over g = 0, row by row, of the base and of base plus networks, each member on its untouched fold."""
     alone, total = [], []
-    for k, held in enumerate(judge):
+    for k, held in enumerate(validation):
         a, b = s[held], x[held]
         order = np.vstack([np.arange(len(held))[None], orders(len(held), count, rng)])
         known = base.parts(a, b).permuted(order)
@@ -166,12 +251,12 @@ def _held_out(
 
 
 def fit_residual(
-    bases: list[Separable], s: Floats, x: Floats, setup: Training, seed: int
+    bases: list[Separable], s: Floats, x: Floats, setup: ResidualSettings, seed: int
 ) -> tuple[Separable, Residual | None, Gain]:
     """Networks on the base that leaves them most to gain in all, if they gain clearly; else the last base alone.
 
-    The gain is judged on folds that neither training nor early stopping has seen; kept networks are refitted with the
-    judging folds in training.
+    The gain is measured on folds that neither training nor early stopping has seen; kept networks are refitted with the
+    validation folds in training.
 
     Args:
         bases: frozen critics, from the poorest to the richest.
@@ -189,12 +274,12 @@ def fit_residual(
     train = [others(n, parts[k], stop[k]) for k in range(count)]
     totals = []
     for base in bases:
-        found = Trainer(Pairs(base, s, x), train, stop, setup, seed).run(setup.epochs // 2)
-        totals.append(_held_out(found.nets, base, s, x, parts, setup.judged, np.random.default_rng(seed)))
+        found = ResidualTrainer(Pairs(base, s, x), train, stop, setup, seed).run(setup.epochs // 2)
+        totals.append(_held_out(found.nets, base, s, x, parts, setup.validated, np.random.default_rng(seed)))
     alone = totals[-1][0]
     best = int(np.argmax([total.mean() for _, total in totals]))
     gain = Gain.of(totals[best][1] - alone)
     if not gain.exceeds(setup.errors):
         return bases[-1], None, gain
     train = [others(n, rows) for rows in stop]
-    return bases[best], Trainer(Pairs(bases[best], s, x), train, stop, setup, seed + 1).run(setup.epochs), gain
+    return bases[best], ResidualTrainer(Pairs(bases[best], s, x), train, stop, setup, seed + 1).run(setup.epochs), gain

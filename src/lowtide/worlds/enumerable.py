@@ -9,7 +9,8 @@ from scipy.special import xlogy
 from lowtide.errors import Floats, LowtideError, count, share, within
 from lowtide.features import Features, one_per_column
 from lowtide.interface import Sample
-from lowtide.worlds.base import FiniteWorld, Labels, Mask
+from lowtide.types import Labels
+from lowtide.worlds.base import FiniteWorld, Mask
 from lowtide.worlds.release import Policy, Release, release
 
 

@@ -15,7 +15,8 @@ from scipy.special import xlogy
 from lowtide.errors import Floats, LowtideError, count, within
 from lowtide.features import patches
 from lowtide.interface import Sample
-from lowtide.worlds.base import FiniteWorld, Labels, Mask, draw_secrets
+from lowtide.types import Labels
+from lowtide.worlds.base import FiniteWorld, Mask, draw_secrets
 from lowtide.worlds.drawing import CHOICES, Look, draw, mouth_box
 
 # P(mouth | s): frown, flat, slight smile, broad smile. No mouth is impossible for anybody.

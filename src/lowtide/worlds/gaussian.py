@@ -9,7 +9,8 @@ from scipy.special import entr, xlogy
 from lowtide.errors import Floats, LowtideError, count, real, within
 from lowtide.features import one_per_column
 from lowtide.interface import Sample
-from lowtide.worlds.base import FiniteWorld, Labels, Mask, draw_secrets
+from lowtide.types import Labels
+from lowtide.worlds.base import FiniteWorld, Mask, draw_secrets
 
 
 class GaussianPair:

@@ -13,7 +13,8 @@ from scipy.special import logsumexp
 from lowtide.errors import Floats, LowtideError, count, within
 from lowtide.features import one_per_column
 from lowtide.interface import Sample
-from lowtide.worlds.base import FiniteWorld, Labels, Mask, draw_secrets
+from lowtide.types import Labels
+from lowtide.worlds.base import FiniteWorld, Mask, draw_secrets
 
 Bags: TypeAlias = Any  # scipy.sparse.csr_array, which carries no types
 _CONSONANTS, _VOWELS = "bdfgklmnprstvz", "aeiou"

@@ -1,28 +1,11 @@
-"""Critics, one file each, behind one protocol for classes and one for pairs."""
+"""Critics of rows of numbers, one file each, behind one protocol."""
 
 from lowtide.density.critics.bag import Bag
-from lowtide.density.critics.base import Critic, Null, PairCritic
+from lowtide.density.critics.base import Critic, Null
 from lowtide.density.critics.masked import Masked
-from lowtide.density.critics.paper import PaperCritic, PaperPairs
-from lowtide.images.critic import ImageCritic, PaperImages
-from lowtide.vectors.critic import Structured
+from lowtide.density.critics.paper import PaperCritic
 
-CRITICS: dict[str, type[Critic]] = {
-    critic.kind: critic for critic in (Null, Masked, Bag, PaperCritic, ImageCritic, PaperImages)
-}
-PAIR_CRITICS: dict[str, type[PairCritic]] = {critic.kind: critic for critic in (PaperPairs, Structured)}
+CRITICS: dict[str, type[Critic]] = {critic.kind: critic for critic in (Null, Masked, Bag, PaperCritic)}
+"""Those that every kind of data may have, by the name they are saved under; a modality adds its own."""
 
-__all__ = [
-    "CRITICS",
-    "PAIR_CRITICS",
-    "Bag",
-    "Critic",
-    "Images",
-    "Masked",
-    "Null",
-    "PairCritic",
-    "Paper",
-    "PaperImages",
-    "PaperPairs",
-    "Structured",
-]
+__all__ = ["CRITICS", "Bag", "Critic", "Masked", "Null", "PaperCritic"]

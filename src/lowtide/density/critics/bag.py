@@ -22,7 +22,9 @@ from scipy.special import log_expit, ndtri
 from torch import Tensor
 from torch.nn import functional
 
-from lowtide.errors import Floats, LowtideError
+from lowtide.density.critics.base import Critic
+from lowtide.errors import LowtideError
+from lowtide.types import Floats, Floats32, Ints
 
 Weighting = Literal["counts", "log", "binary"]
 WEIGHTINGS: tuple[Weighting, ...] = ("counts", "log", "binary")
@@ -40,7 +42,7 @@ _BLOCK = 1 << 20  # numbers of running sums to hold at once
 _SPREAD = 3.0  # brings h / √(1 + q) near variance 1 for embeddings of the size they reach in training
 
 
-def term_weights(values: NDArray[np.floating], weighting: Weighting) -> NDArray[np.float32]:
+def term_weights(values: NDArray[np.floating], weighting: Weighting) -> Floats32:
     """The weight of each entry, (nnz,); an odd function, so that signed entries are allowed."""
     if weighting == "counts":
         return np.asarray(values, dtype=np.float32)
@@ -49,7 +51,7 @@ def term_weights(values: NDArray[np.floating], weighting: Weighting) -> NDArray[
     return np.sign(values).astype(np.float32)
 
 
-def witnesses(rows: Sparse, groups: NDArray[np.intp]) -> Floats:
+def witnesses(rows: Sparse, groups: Ints) -> Floats:
     """(columns,) how many independent rows each column is seen in, by Kish's rule, when rows of one group agree.
 
     n rows, m_a of them of group a, are worth `(Σ m_a)² / Σ m_a²`.
@@ -63,9 +65,7 @@ def witnesses(rows: Sparse, groups: NDArray[np.intp]) -> Floats:
     return np.asarray(total**2 / np.maximum(squares, 1), dtype=np.float64)
 
 
-def log_odds(
-    rows: Sparse, s: NDArray[np.intp], classes: int, weighting: Weighting, *, groups: NDArray[np.intp] | None = None
-) -> Floats:
+def log_odds(rows: Sparse, s: Ints, classes: int, weighting: Weighting, *, groups: Ints | None = None) -> Floats:
     """Shrunken `log p(s | term) / p(s)`, (columns, |S|), by empirical Bayes.
 
     Rows of one group, such as the texts of one writer, are not independent: a term counts as many occurrences as it
@@ -119,7 +119,7 @@ def _posterior_mean(inside: Floats, total: Floats, share: float) -> Floats:
     return np.where(total > 0, answer[back], 0.0)
 
 
-def _posterior(inside: Floats, total: Floats, share: float) -> tuple[Floats, NDArray[np.intp]]:
+def _posterior(inside: Floats, total: Floats, share: float) -> tuple[Floats, Ints]:
     """Posteriors on the grid, (different counts, grid), and which of them is that of each column."""
     # Many terms have the same small counts: answer each pair of counts once.
     pairs, back, times = np.unique(
@@ -193,7 +193,7 @@ def bag_sums(terms: Tensor, starts: Tensor, weight: Tensor, weights: Weights) ->
     return total(weights["u"], weight), total(weights["E"], scaled), q
 
 
-class Bag:
+class Bag(Critic):
     """A fitted bag-of-terms critic: terms alone, and optionally the mean of a few networks on top."""
 
     kind: ClassVar[str] = "bag"
@@ -245,7 +245,7 @@ class Bag:
         entries = entries.cumsum(axis=1)
         return running[torch.from_numpy(np.where(entries > 0, rows.indptr[:-1, None] + entries, 0))]
 
-    def _running(self, terms: NDArray[Any], indptr: NDArray[Any], weight: NDArray[np.float32]) -> Tensor:
+    def _running(self, terms: NDArray[Any], indptr: NDArray[Any], weight: Floats32) -> Tensor:
         """Scores (nnz, |S|) after each entry, row by row."""
         width = self.weights["u"].shape[1] + (self.weights["E"].shape[1] + 1 if "E" in self.weights else 0)
         parts = [torch.zeros(0, self.weights["u"].shape[1])]

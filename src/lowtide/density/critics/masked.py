@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from lowtide.density.critics.base import Critic
 from lowtide.density.scaling import RankScaling
 
 Weights = dict[str, Tensor]
@@ -21,6 +22,7 @@ Weights = dict[str, Tensor]
 `a` (k, 1, hidden), `U` (k, hidden, |S|)."""
 
 _BLOCK = 256  # rows whose running sums stay in the cache of the processor
+_SAVED_SHRINKAGE = "gate"  # the name of the tensor in bundles since version 1
 
 
 @dataclass(frozen=True)
@@ -60,20 +62,20 @@ def forward(z: Tensor, seen: Tensor, weights: Weights) -> Tensor:
     return trunk(h, weights) - trunk(weights["b"], weights)
 
 
-class Masked:
+class Masked(Critic):
     """Fitted any-mask networks; their scores add up (mixture weights are in the last layer).
 
     Attributes:
         groups: (columns,) the feature of each column.
         scaling: how columns are mapped before they enter.
         weights: of the networks.
-        gate: (1 + m,) how far subsets are believed; see `lowtide.density.shrinking`.
+        shrinkage: (1 + m,) how far subsets are believed; see `lowtide.density.shrinking`.
     """
 
     kind: ClassVar[str] = "masked"
 
-    def __init__(self, groups: Tensor, scaling: RankScaling, weights: Weights, gate: Tensor) -> None:
-        self.groups, self.scaling, self.weights, self.gate = groups, scaling, weights, gate
+    def __init__(self, groups: Tensor, scaling: RankScaling, weights: Weights, shrinkage: Tensor) -> None:
+        self.groups, self.scaling, self.weights, self.shrinkage = groups, scaling, weights, shrinkage
 
     @property
     def features(self) -> int:
@@ -82,7 +84,7 @@ class Masked:
 
     def scores(self, x: Tensor, seen: Tensor | None = None) -> Tensor:
         """Scores (n, |S|)."""
-        # In double precision: what a row is told must not depend on which rows it is asked together with.
+        # In double precision: the scores of a row must not depend on which rows it is scored together with.
         weights = {name: value.double() for name, value in self.weights.items()}
         z = torch.from_numpy(self.scaling(x.numpy())).double()
         if seen is not None:
@@ -109,31 +111,37 @@ class Masked:
         scores = torch.cat(
             [running(torch.from_numpy(np.ascontiguousarray(self.scaling(part.numpy()).T))) for part in x.split(_BLOCK)]
         )
-        total = torch.cat([torch.zeros(1), self.gate[1:][order].cumsum(0)])
+        total = torch.cat([torch.zeros(1), self.shrinkage[1:][order].cumsum(0)])
         return scores * self._weight(total)[:, None]
 
     def _belief(self, seen: Tensor) -> Tensor:
-        return self._weight(seen.double() @ self.gate[1:].double())[:, None]
+        return self._weight(seen.double() @ self.shrinkage[1:].double())[:, None]
 
     def _weight(self, total: Tensor) -> Tensor:
-        """The gate for sums Σ_{j∈A} a_j."""
-        return torch.sigmoid(self.gate[0] + total) / torch.sigmoid(self.gate.sum())
+        """The factor for sums Σ_{j∈A} a_j."""
+        return torch.sigmoid(self.shrinkage[0] + total) / torch.sigmoid(self.shrinkage.sum())
 
     def settings(self) -> dict[str, Any]:
         """Nothing: the tensors say it all."""
         return {}
 
     def tensors(self) -> dict[str, Tensor]:
-        """The weights, the gate, the scaling of the columns and the groups."""
+        """The weights, the shrinkage, the scaling of the columns and the groups."""
         knots, levels = torch.from_numpy(self.scaling.knots), torch.from_numpy(self.scaling.levels)
-        return {"groups": self.groups, "knots": knots, "levels": levels, "gate": self.gate, **self.weights}
+        return {
+            "groups": self.groups,
+            "knots": knots,
+            "levels": levels,
+            _SAVED_SHRINKAGE: self.shrinkage,
+            **self.weights,
+        }
 
     @classmethod
     def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> Masked:
         """Rebuild it."""
         weights = {name: tensors[name] for name in ("W", "e", "b", "V", "a", "U")}
         scaling = RankScaling(tensors["knots"].numpy(), tensors["levels"].numpy())
-        return cls(tensors["groups"], scaling, weights, tensors["gate"])
+        return cls(tensors["groups"], scaling, weights, tensors[_SAVED_SHRINKAGE])
 
 
 class _RunningSums:

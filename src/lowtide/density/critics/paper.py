@@ -12,15 +12,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor, nn
 from torch.nn import functional
 
 from lowtide.density.critics.bag import row_blocks, running_sums
+from lowtide.density.critics.base import Critic
 from lowtide.density.objectives import Objective, get_objective
-from lowtide.errors import Floats, LowtideError
+from lowtide.errors import LowtideError
 from lowtide.progress import progress_bar
+from lowtide.types import Floats32, Ints
 
 Sparse = Any  # scipy.sparse.csr_array, which carries no types
 
@@ -67,7 +68,7 @@ def train(
 
 def train_sparse(
     rows: Sparse,
-    s: NDArray[np.intp],
+    s: Ints,
     *,
     classes: int,
     trim: float,
@@ -125,18 +126,20 @@ def _first(net: nn.Sequential) -> nn.Linear:
     return layer
 
 
-def _first_sums(rows: Sparse, table: Tensor, weight: NDArray[np.float32] | None = None) -> Tensor:
+def _first_sums(rows: Sparse, table: Tensor, weight: Floats32 | None = None) -> Tensor:
     """What sparse rows add up to in the first layer, (n, width), from its weights as a table (columns, width)."""
     terms, starts = (torch.from_numpy(part.astype(np.int64)) for part in (rows.indices, rows.indptr[:-1]))
     share = torch.from_numpy(rows.data.astype(np.float32) if weight is None else weight)
     return functional.embedding_bag(terms, table, starts, mode="sum", per_sample_weights=share)
 
 
-def _saved(net: nn.Sequential) -> dict[str, Tensor]:
+def network_tensors(net: nn.Sequential) -> dict[str, Tensor]:
+    """The weights of a network, by layer."""
     return {name: value.detach() for name, value in net.state_dict().items()}
 
 
-def _rebuild(tensors: dict[str, Tensor]) -> nn.Sequential:
+def network_from_tensors(tensors: dict[str, Tensor]) -> nn.Sequential:
+    """The network that `network_tensors` took apart."""
     widths = [value.shape[0] for name, value in sorted(tensors.items(), key=_layer) if name.endswith("weight")]
     net = network(tensors["0.weight"].shape[1], widths[:-1], torch.Generator())
     net.load_state_dict(tensors)
@@ -147,35 +150,7 @@ def _layer(item: tuple[str, Tensor]) -> int:
     return int(item[0].split(".")[0])
 
 
-class PaperPairs:
-    """`g(s, x)` of the paper for a vector-valued secret."""
-
-    kind: ClassVar[str] = "paper-pairs"
-
-    def __init__(self, net: nn.Sequential) -> None:
-        self.net = net
-
-    @torch.no_grad()
-    def values(self, x: Floats, s: Floats) -> Floats:
-        """`g(s_i, x_i)`, (n,), not normalised."""
-        inputs = torch.from_numpy(np.concatenate([x, s], axis=1).astype(np.float32))
-        return np.asarray(self.net(inputs).squeeze(1).double().numpy())
-
-    def settings(self) -> dict[str, Any]:
-        """Nothing: the tensors say it all."""
-        return {}
-
-    def tensors(self) -> dict[str, Tensor]:
-        """The weights."""
-        return _saved(self.net)
-
-    @classmethod
-    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> PaperPairs:
-        """Rebuild it."""
-        return cls(_rebuild(tensors))
-
-
-class PaperCritic:
+class PaperCritic(Critic):
     """`g(s, x)` of the paper for a finite secret, s as a one-hot vector."""
 
     kind: ClassVar[str] = "paper"
@@ -241,10 +216,10 @@ class PaperCritic:
 
     def tensors(self) -> dict[str, Tensor]:
         """The weights and the groups."""
-        return {**_saved(self.net), "groups": self.groups}
+        return {**network_tensors(self.net), "groups": self.groups}
 
     @classmethod
     def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> PaperCritic:
         """Rebuild it."""
         weights = {name: value for name, value in tensors.items() if name != "groups"}
-        return cls(_rebuild(weights), tensors["groups"], int(settings["classes"]))
+        return cls(network_from_tensors(weights), tensors["groups"], int(settings["classes"]))

@@ -1,4 +1,4 @@
-"""What the attackers learn with. Each is plain and looks at the rows in another way; together they are strong.
+"""The attackers on tables. Each is plain and looks at the rows in another way; together they are strong.
 
 A learner is given training rows and validation rows, which decide how long or how finely it learns, and answers with
 `log p̂(s|y)`, not yet calibrated.
@@ -7,10 +7,12 @@ A learner is given training rows and validation rows, which decide how long or h
 from __future__ import annotations
 
 import warnings
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
 from scipy import sparse
 from sklearn.decomposition import TruncatedSVD
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -19,14 +21,14 @@ from sklearn.feature_selection import f_classif
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from torch import Tensor, nn
 
+from lowtide.attack.attackers import Calibrated, Maker, Part, log_of
 from lowtide.attack.scores import gains
 from lowtide.density.tide import TIDE
-from lowtide.errors import Floats
-from lowtide.labels import Labels
 from lowtide.tables.encoder import Rows
+from lowtide.types import Floats, Floats32, Ints
 
-_SURE = 1e-9  # p̂ is kept this far from 0, so that its logarithm exists
 _PENALTIES = (1e-3, 3e-2, 1.0)
 _TREE_COLUMNS = 512
 _NEIGHBOURS = (5, 10, 20, 40, 80, 160)
@@ -34,30 +36,16 @@ _NEIGHBOUR_ROWS = 20_000
 _NEIGHBOUR_COLUMNS = 100
 _CRITIC_STEPS = 400
 _MOST_DOUBLES = 1 << 26
-
-
-class Part(NamedTuple):
-    """Rows (n, columns) float32, dense or CSR, and their classes (n,)."""
-
-    rows: Rows
-    codes: Labels
-
-
-class Learner(Protocol):
-    """Learns the secret from rows."""
-
-    def learn(self, train: Part, validation: Part, prior: Floats) -> None:
-        """Fit to `train`; `validation` decides what is to be decided. Every class occurs in `train`."""
-        ...
-
-    def log_scores(self, rows: Rows) -> Floats:
-        """`log p̂(s|y)`, (n, |S|), finite."""
-        ...
-
-
-def log_of(p: Floats) -> Floats:
-    """Logarithms of probabilities, finite."""
-    return np.log(np.maximum(p, _SURE))
+_WIDTH = 64
+_BATCH = 128
+_RATE = 5e-3
+_DECAY = 0.1
+_START = 0.1  # small first weights: columns that tell something soon outgrow those that do not
+_LOOKS = 60  # at most, each at the validation rows after a pass (or a part of one)
+_PATIENCE = 8
+_LOOK_STEPS = 60  # at most, between two looks
+_CHUNK = 4096
+_FARTHEST = 4.0  # standard deviations; what lies beyond would only shake the gradients
 
 
 class Scaled:
@@ -72,7 +60,7 @@ class Scaled:
         return self._scaler.transform(_doubles(rows))
 
 
-class Logistic:
+class LogisticLearner:
     """Logistic regression on standardised columns; its penalty is chosen on the validation rows."""
 
     def __init__(self, seed: int) -> None:
@@ -97,7 +85,7 @@ class Logistic:
         return log_of(self._model.predict_proba(self._scaled(rows)))
 
 
-class Trees:
+class TreesLearner:
     """Gradient-boosted trees, stopped on the validation rows.
 
     Beside the columns they see which values recur: a value that was noised almost surely equals no other, which gives
@@ -131,13 +119,13 @@ class Trees:
         """`log p̂(s|y)`, (n, |S|)."""
         return log_of(self._model.predict_proba(self._inputs(rows)))
 
-    def _inputs(self, rows: Rows) -> NDArray[np.float32]:
+    def _inputs(self, rows: Rows) -> Floats32:
         dense = _dense(rows, self._columns)
         tells = [np.isin(dense[:, j], values).astype(np.float32) for j, values in self._recurring.items()]
         return np.column_stack([dense, *tells]) if tells else dense
 
 
-class Neighbours:
+class NeighboursLearner:
     """The classes of the k nearest rows on standardised columns; k is chosen on the validation rows."""
 
     def __init__(self, seed: int) -> None:
@@ -161,10 +149,10 @@ class Neighbours:
         """`log p̂(s|y)`, (n, |S|)."""
         return log_of(self._share(self._nearest(rows, self._k)))
 
-    def _nearest(self, rows: Rows, k: int) -> NDArray[np.intp]:
+    def _nearest(self, rows: Rows, k: int) -> Ints:
         return np.asarray(self._index.kneighbors(self._inputs(rows), n_neighbors=k, return_distance=False))
 
-    def _share(self, nearest: NDArray[np.intp]) -> Floats:
+    def _share(self, nearest: Ints) -> Floats:
         """Shares of the classes among neighbours (n, k), with the prior as one more neighbour."""
         return np.asarray((self._classes[nearest].sum(axis=1) + self._prior) / (nearest.shape[1] + 1))
 
@@ -173,7 +161,7 @@ class Neighbours:
         return scaled if self._svd is None else self._svd.transform(scaled)
 
 
-class Critic:
+class TideLearner:
     """The family of TIDE: sparse networks on ranks, cross-fitted against the null model."""
 
     def __init__(self, seed: int) -> None:
@@ -182,7 +170,7 @@ class Critic:
     def learn(self, train: Part, validation: Part, prior: Floats) -> None:
         """Fit the density; an attacker reads whole rows only, so all dense columns are one feature."""
         features = None if sparse.issparse(train.rows) else [0] * train.rows.shape[1]
-        tide = TIDE(features, max_steps=_CRITIC_STEPS, secret="classes", progress=False, random_state=self._seed)
+        tide = TIDE(features, max_steps=_CRITIC_STEPS, progress=False, random_state=self._seed)
         with warnings.catch_warnings():
             # What the critic claims of its own training rows is never used here.
             warnings.filterwarnings("ignore", message="the training estimate")
@@ -199,12 +187,12 @@ def _doubles(rows: Rows) -> Any:
     return rows if rows.shape[0] * rows.shape[1] > _MOST_DOUBLES and not sparse.issparse(rows) else rows.astype(float)
 
 
-def _dense(rows: Rows, columns: NDArray[np.intp]) -> NDArray[np.float32]:
+def _dense(rows: Rows, columns: Ints) -> Floats32:
     chosen = rows[:, columns]
     return np.asarray(chosen.toarray() if sparse.issparse(chosen) else chosen, dtype=np.float32)
 
 
-def _telling_columns(train: Part, most: int) -> NDArray[np.intp]:
+def _telling_columns(train: Part, most: int) -> Ints:
     """All columns, or the `most` whose means differ most between the classes when there are more."""
     columns = train.rows.shape[1]
     if columns <= most:
@@ -215,9 +203,92 @@ def _telling_columns(train: Part, most: int) -> NDArray[np.intp]:
     return np.sort(np.argsort(-score, kind="stable")[:most])
 
 
-def _recurring(column: NDArray[np.float32]) -> NDArray[np.float32] | None:
+def _recurring(column: Floats32) -> Floats32 | None:
     """The values of a column that occur more than once, when some rows hold such a value and some do not."""
     values, counts = np.unique(column, return_counts=True)
     often = counts > 1
     share = counts[often].sum() / len(column)
     return values[often] if 0.01 < share < 0.99 else None
+
+
+class NetworkLearner:
+    """Two hidden layers on standardised columns; the weights that did best on the validation rows are kept."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def learn(self, train: Part, validation: Part, prior: Floats) -> None:
+        """Train by AdamW on the cross-entropy until the validation rows gain nothing more."""
+        self._scaled = Scaled(train.rows)
+        rng = np.random.default_rng(self._seed)
+        rows, codes = self._scaled(train.rows), torch.from_numpy(train.codes)
+        held, truth = self._scaled(validation.rows), torch.from_numpy(validation.codes)
+        self._net = _network(train.rows.shape[1], prior, self._seed)
+        optimiser = torch.optim.AdamW(self._net.parameters(), lr=_RATE, weight_decay=_DECAY)
+        best, stale, kept = np.inf, 0, _copy(self._net)
+        steps = int(np.clip(len(codes) // _BATCH, 10, _LOOK_STEPS))
+        size = min(_BATCH, len(codes))
+        order = _endless(len(codes), size, rng)
+        for _ in range(_LOOKS):
+            for _ in range(steps):
+                chosen = next(order)
+                loss = nn.functional.cross_entropy(self._net(_tensor(rows[chosen])), codes[chosen])
+                optimiser.zero_grad()
+                loss.backward()
+                optimiser.step()
+            now = float(nn.functional.cross_entropy(self._answer(held), truth))
+            if now < best - 1e-4:
+                best, stale, kept = now, 0, _copy(self._net)
+            else:
+                stale += 1
+            if stale >= _PATIENCE:
+                break
+        self._net.load_state_dict(kept)
+
+    def log_scores(self, rows: Rows) -> Floats:
+        """`log p̂(s|y)`, (n, |S|)."""
+        return np.asarray(self._answer(self._scaled(rows)).log_softmax(dim=1).double().numpy())
+
+    @torch.no_grad()
+    def _answer(self, scaled: Rows) -> Tensor:
+        return torch.cat([self._net(_tensor(scaled[at : at + _CHUNK])) for at in range(0, scaled.shape[0], _CHUNK)])
+
+
+def _network(columns: int, prior: Floats, seed: int) -> nn.Sequential:
+    """The network at its start, where it answers the prior."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        first, last = nn.Linear(columns, _WIDTH), nn.Linear(_WIDTH, len(prior))
+        net = nn.Sequential(first, nn.GELU(), nn.Linear(_WIDTH, _WIDTH), nn.GELU(), last)
+    with torch.no_grad():
+        first.weight.mul_(_START)
+        last.weight.zero_()
+        last.bias.copy_(torch.from_numpy(np.log(prior)))
+    return net
+
+
+def _tensor(scaled: Rows) -> Tensor:
+    dense = scaled.toarray() if sparse.issparse(scaled) else scaled
+    return torch.from_numpy(np.clip(dense, -_FARTHEST, _FARTHEST).astype(np.float32))
+
+
+def _copy(net: nn.Module) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in net.state_dict().items()}
+
+
+def _endless(n: int, size: int, rng: np.random.Generator) -> Iterator[Ints]:
+    """Endless batches of row numbers, in a new order each pass."""
+    while True:
+        order = rng.permutation(n)
+        for start in range(0, n - size + 1, size):
+            yield order[start : start + size]
+
+
+ATTACKERS: dict[str, Maker] = {
+    "logistic regression": partial(Calibrated, LogisticLearner),
+    "boosted trees": partial(Calibrated, TreesLearner),
+    "network": partial(Calibrated, NetworkLearner),
+    "neighbours": partial(Calibrated, NeighboursLearner),
+    "critic": partial(Calibrated, TideLearner),
+}
+"""Makers of attackers on tables, from a seed, by name."""
