@@ -24,6 +24,7 @@ from lowtide.errors import Floats, LowtideError, count, within
 from lowtide.images.convnets import to_input
 from lowtide.images.encoder import Images, as_images
 from lowtide.threads import one_thread
+from lowtide.training import seeded
 from lowtide.types import Pixels
 from peers.filter_training import Training
 from peers.image_hiders import RivalledImages
@@ -165,8 +166,7 @@ class AdversarialFilter:
                 "side; give fewer widths"
             )
         root = np.random.SeedSequence([self.seed, _ROOM])
-        with one_thread(), torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(root.generate_state(1)[0]))
+        with one_thread(), seeded(int(root.generate_state(1)[0])):
             training = Training(self, opened, s, u, root)
             found = training.run()
         return tuple(

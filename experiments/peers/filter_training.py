@@ -17,7 +17,8 @@ from lowtide.images.convnets import augment, fast, small_cnn, to_input
 from lowtide.images.encoder import Images
 from lowtide.labels import read_classes
 from lowtide.progress import progress_bar
-from lowtide.types import Ints, Labels
+from lowtide.training import descend, minimise, shuffled_batches
+from lowtide.types import Ints
 from peers.unet import UNet
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Training:
         self.utility = small_cnn(channels, len(useful.labels))
         self.rng = np.random.default_rng(root)
         self.generator = torch.Generator().manual_seed(int(root.generate_state(2)[1]))
-        self.order = self._endless()
+        self.order = map(np.sort, shuffled_batches(len(images), options.batch, self.rng))
 
     @property
     def steps(self) -> int:
@@ -102,24 +103,31 @@ class Training:
         nets, total = (self.utility, self.adversary), self.options.pretraining * self.steps
         optimiser = torch.optim.AdamW([p for net in nets for p in net.parameters()], lr=_RATE, weight_decay=_DECAY)
         cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, _RATE, total_steps=total, pct_start=0.2)
-        for step in range(total):
-            x, index = self._images()
-            with fast():
-                told = [net(x) for net in nets]
-            targets = (self.u[index], self.s[index])
-            losses = [cross_entropy(a.float(), torch.from_numpy(b)) for a, b in zip(told, targets, strict=True)]
-            _take(optimiser, losses[0] + losses[1])
-            cycle.step()
-            tick(step + 1)
+
+        def losses() -> Iterator[Tensor]:
+            for step in range(total):
+                x, index = self._images()
+                with fast():
+                    scores = [net(x) for net in nets]
+                targets = (self.u[index], self.s[index])
+                both = [cross_entropy(a.float(), torch.from_numpy(b)) for a, b in zip(scores, targets, strict=True)]
+                yield both[0] + both[1]
+                tick(step + 1)
+
+        minimise(losses(), optimiser, schedule=cycle)
         self.utility.eval().requires_grad_(False)
 
     def _learn_drawing(self, tick: Callable[[int], None]) -> None:
         """Train the filter as an auto-encoder."""
         optimiser = torch.optim.Adam(self.filter.parameters(), lr=4 * self.options.rate)
-        for step in range(self.options.drawing * self.steps):
-            x, _ = self._images()
-            _take(optimiser, mse_loss(self._released(x), x.clamp(_BLACK, _WHITE)))
-            tick(step + 1)
+
+        def losses() -> Iterator[Tensor]:
+            for step in range(self.options.drawing * self.steps):
+                x, _ = self._images()
+                yield mse_loss(self._released(x), x.clamp(_BLACK, _WHITE))
+                tick(step + 1)
+
+        minimise(losses(), optimiser)
 
     def _filter_step(self, optimiser: torch.optim.Optimizer, limit: float) -> tuple[float, float]:
         """One step of the filter; what the adversary saw and what the classifier lost, in nats."""
@@ -131,7 +139,7 @@ class Training:
             y = self._released(x)
             useful, secret = (net(y).float().log_softmax(dim=1) for net in (self.utility, self.adversary))
         lost, told = _kl(raw, useful), _kl(secret, self.log_prior)
-        _take(optimiser, lost + self.options.weight * (told - limit).clamp(min=0).square())
+        descend(lost + self.options.weight * (told - limit).clamp(min=0).square(), optimiser)
         self.adversary.requires_grad_(True)
         return told.item(), lost.item()
 
@@ -141,7 +149,7 @@ class Training:
             y = self._released(x)
         with fast():
             told = self.adversary(y)
-        _take(optimiser, cross_entropy(told.float(), torch.from_numpy(self.s[index])))
+        descend(cross_entropy(told.float(), torch.from_numpy(self.s[index])), optimiser)
 
     def _released(self, x: Tensor) -> Tensor:
         """What the filter makes of inputs, as inputs, with fresh noise."""
@@ -155,13 +163,6 @@ class Training:
         index = next(self.order)
         return augment(to_input(self.images.read(index)), self.generator, flip=self.options.flip), index
 
-    def _endless(self) -> Iterator[Labels]:
-        size = min(self.options.batch, len(self.images))
-        while True:
-            order = self.rng.permutation(len(self.images))
-            for start in range(0, len(order) - size + 1, size):
-                yield np.sort(order[start : start + size])
-
     def _frozen(self, limit: float, seen: Floats) -> Stage:
         net, adversary = copy.deepcopy(self.filter), copy.deepcopy(self.adversary)
         net.eval().requires_grad_(False)
@@ -173,9 +174,3 @@ class Training:
 def _kl(log_p: Tensor, log_q: Tensor) -> Tensor:
     """Mean over the images of `KL(p ‖ q)`."""
     return (log_p.exp() * (log_p - log_q)).sum(dim=1).mean()
-
-
-def _take(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
-    optimiser.zero_grad(set_to_none=True)
-    loss.backward()
-    optimiser.step()

@@ -21,6 +21,7 @@ from lowtide.density.critics.bag import (
     term_weights,
 )
 from lowtide.density.objectives import get_objective, normalise
+from lowtide.training import descend
 from lowtide.types import Floats, Floats32, Ints
 
 Sparse = Any  # scipy.sparse.csr_array, which carries no types
@@ -122,11 +123,9 @@ class BagTrainer:
         g = normalise(combine(*sums, self.weights, kept), self.log_prior)
         s = torch.from_numpy(self.data.s[index]).expand(nets, -1)
         loss = -self.objective.on_classes(g, s, self.log_prior.exp()).mean()
-        self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = rate * (1 - self.done / self.data.steps)
-        self.optimiser.step()
+        descend(loss, self.optimiser)
         self.done += 1
 
     def _half(self) -> Ints:

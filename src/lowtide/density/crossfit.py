@@ -17,7 +17,8 @@ from scipy.optimize import minimize
 from lowtide.density.checkpoints import Checkpoints
 from lowtide.density.masking import MaskedRows, MaskSampler, losses
 from lowtide.density.shrinking import fit_subset_shrinkage
-from lowtide.density.training import MaskedSettings, MaskedTrainer, batches
+from lowtide.density.training import MaskedSettings, MaskedTrainer
+from lowtide.training import parallel_batches
 from lowtide.types import Floats, Floats32, Ints
 
 _EVERY = 40  # steps between two looks at the held-out rows
@@ -116,14 +117,14 @@ class Run:
     def steps(self, z: Floats32, s: Ints, rows: list[Ints], last: int, seed: int) -> Iterator[int]:
         """Train until `last`, yielding the number of steps done; an interrupted run is saved before it ends."""
         data, labels = torch.from_numpy(z), torch.from_numpy(s)
-        walk = batches(rows, self.trainer.settings.batch, np.random.default_rng(seed))
+        walk = parallel_batches(rows, self.trainer.settings.batch, np.random.default_rng(seed))
         for _ in range(self.trainer.done):
             next(walk)
         try:
             while self.trainer.done < last:
                 if self.trainer.done % _EVERY == 0:
                     self._remember()
-                index = next(walk)
+                index = torch.from_numpy(next(walk))
                 self.trainer.step(data[index], labels[index], index)
                 yield self.trainer.done
                 self.tick(self.trainer.done)

@@ -32,6 +32,7 @@ from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.labels import Classes, Label, plain_labels
 from lowtide.progress import progress_bar
+from lowtide.training import BestWeights
 from lowtide.types import Floats32, Ints
 
 Batch = tuple[Any, ArrayLike]
@@ -180,29 +181,29 @@ class _StreamFit:
         )
         mark = fingerprint(self.survey.rows, self.survey.held_x, self.settings, self.options.seed)
         checkpoints = Checkpoints(self.options.checkpoint, mark)
-        self.best, self.best_at = np.full(len(strengths), np.inf), np.zeros(len(strengths))
-        self.kept: Weights = {name: value.clone() for name, value in self.trainer.average.items()}
+        never = torch.full((len(strengths),), np.inf, dtype=torch.float64)
+        self.best, self.best_at = BestWeights(self.trainer.average, never), torch.zeros_like(never)
         saved = checkpoints.load("stream")
         if saved is not None:
             self.trainer.restore(saved)
-            self.best, self.best_at = saved["best"].numpy(), saved["best_at"].numpy()
-            self.kept = {name.removeprefix("kept."): v for name, v in saved.items() if name.startswith("kept.")}
+            kept = {name.removeprefix("kept."): v for name, v in saved.items() if name.startswith("kept.")}
+            self.best, self.best_at = BestWeights(kept, saved["best"]), saved["best_at"]
         try:
             self._train(stop)
         except KeyboardInterrupt:
             checkpoints.save("stream", self._safe)
             raise
         checkpoints.clear()
-        return self.kept
+        return self.best.kept
 
     def _remember(self) -> None:
         """Set the state aside that a checkpoint would hold: Ctrl-C may come in the middle of a step."""
-        kept = {f"kept.{name}": value for name, value in self.kept.items()}
-        best = {"best": torch.from_numpy(self.best), "best_at": torch.from_numpy(self.best_at)}
+        kept = {f"kept.{name}": value for name, value in self.best.kept.items()}
+        best = {"best": self.best.losses, "best_at": self.best_at}
         self._safe = {name: value.detach().clone() for name, value in (self.trainer.state() | kept | best).items()}
 
     def _train(self, stop: MaskedRows) -> None:
-        inputs, stale = stop.tensors(), 0
+        inputs = stop.tensors()
         self._remember()
         with progress_bar("fitting on the stream", self.settings.steps, self.options.progress) as tick:
             for z, s in self._steps():
@@ -211,16 +212,13 @@ class _StreamFit:
                 if self.trainer.done % _EVERY:
                     continue
                 loss = (losses(self.trainer.predict(*inputs).numpy(), stop) * stop.weight).sum(axis=1)
-                better = loss < self.best - 1e-4 * abs(loss)
-                for name, value in self.trainer.average.items():
-                    self.kept[name][better] = value[better]
-                self.best, self.best_at = (
-                    np.where(better, loss, self.best),
-                    np.where(better, self.trainer.done, self.best_at),
-                )
+                held_out = torch.from_numpy(loss)
+                better = self.best.look(self.trainer.average, held_out, margin=1e-4 * held_out.abs())
+                self.best_at = torch.where(better, self.trainer.done, self.best_at)
                 self._remember()
-                stale = 0 if better.any() or self.trainer.done <= self.settings.sparse_steps else stale + 1
-                if stale >= _PATIENCE:
+                if self.trainer.done <= self.settings.sparse_steps:
+                    self.best.stale = 0
+                if self.best.stale >= _PATIENCE:
                     return
 
     def _steps(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -272,7 +270,7 @@ def _mix(weights: Weights, stop: MaskedRows, validation: MaskedRows, fit: _Strea
     critic = Masked(torch.tensor(fit.features.groups), fit.scaling, weights, torch.from_numpy(shrinkage))
     kept = mixture > _LEAST
     # Converged: every network that counts was at its best before the last look.
-    converged = bool((fit.best_at[np.repeat(kept, _TWINS)] < trainer.done // _EVERY * _EVERY).all())
+    converged = bool((fit.best_at.numpy()[np.repeat(kept, _TWINS)] < trainer.done // _EVERY * _EVERY).all())
     chosen = describe(tuple(mixture[kept]), tuple(np.array(STRENGTHS)[kept]))
     training = _training_gain(critic, fit, rows)
     return critic, FitReport(chosen, converged, mean_with_interval(found), training, report.candidates)

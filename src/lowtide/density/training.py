@@ -7,19 +7,15 @@ is trained on every kind of subset that it will score. What is kept is a running
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from lowtide.density.critics.masked import Shape, Weights, forward, initial_weights
 from lowtide.density.masking import MaskSampler
 from lowtide.density.objectives import get_objective, normalise
-
-Rows = NDArray[np.intp]
+from lowtide.training import descend
 
 
 @dataclass(frozen=True)
@@ -89,9 +85,7 @@ class MaskedTrainer:
         seen = self.sampler.draw(s.shape, rows, self.generator)
         g = normalise(forward(z * seen[..., self.groups], seen.float(), self.weights), self.log_prior)
         loss = -self.objective.on_classes(g, s, self.prior).mean(dim=1).sum()
-        self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        self.optimiser.step()
+        descend(loss, self.optimiser)
         self._shrink()
         self.done += 1
 
@@ -133,13 +127,3 @@ class MaskedTrainer:
             self.optimiser.state[parameter] = state
         self.generator.set_state(tensors["generator"])
         self.done = int(tensors["done"])
-
-
-def batches(rows: list[Rows], size: int, rng: np.random.Generator) -> Iterator[Tensor]:
-    """Endless (nets, size) row numbers: every network walks through its own rows in a new order each epoch."""
-    least = min(len(own) for own in rows)
-    size = min(size, least)
-    while True:
-        order = np.stack([rng.permutation(own)[:least] for own in rows])
-        for start in range(0, least - size + 1, size):
-            yield torch.from_numpy(order[:, start : start + size])

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from lowtide.attack.attackers import Attacker, Calibrated, Continued, Maker, Part
 from lowtide.errors import LowtideError
 from lowtide.images.convnets import augment, erase, fast, paper_cnn, small_cnn, to_input
 from lowtide.images.edges import Album, Edges, some_of
+from lowtide.training import minimise, seeded, shuffled_batches
 from lowtide.types import Floats
 
 _BATCH = 64
@@ -59,8 +61,7 @@ class Convolutional:
     def learn(self, train: Part, validation: Part, prior: Floats) -> None:
         """Train by AdamW on the cross-entropy."""
         self._mirror = self._symmetric(train, validation, prior)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self._seed)
+        with seeded(self._seed):
             self.net = self._recipe.make(train.rows.images.shape, len(prior))
             self._train(train)
         self.net.eval()
@@ -88,19 +89,16 @@ class Convolutional:
         cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, recipe.rate, total_steps=steps, pct_start=0.2)
         generator, rng = torch.Generator().manual_seed(self._seed), np.random.default_rng(self._seed)
         net.train()
-        order = rng.permutation(n)
-        for _ in range(steps):
-            chosen, order = np.sort(order[:size]), order[size:]
-            x = augment(to_input(train.rows[chosen].read()), generator, flip=self._mirror)
-            x = erase(x, generator) if recipe.erase else x
-            with fast():
-                scores = net(x)
-            loss = nn.functional.cross_entropy(scores.float(), torch.from_numpy(train.codes[chosen]))
-            optimiser.zero_grad(set_to_none=True)
-            loss.backward()
-            optimiser.step()
-            cycle.step()
-            order = order if len(order) >= size else rng.permutation(n)
+
+        def losses() -> Iterator[Tensor]:
+            for chosen in map(np.sort, islice(shuffled_batches(n, size, rng), steps)):
+                x = augment(to_input(train.rows[chosen].read()), generator, flip=self._mirror)
+                x = erase(x, generator) if recipe.erase else x
+                with fast():
+                    scores = net(x)
+                yield nn.functional.cross_entropy(scores.float(), torch.from_numpy(train.codes[chosen]))
+
+        minimise(losses(), optimiser, schedule=cycle)
 
 
 _PAPER = NetworkRecipe(lambda shape, classes: paper_cnn(*shape, classes), passes=12, rate=1e-3, decay=0.05)

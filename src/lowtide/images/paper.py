@@ -6,11 +6,13 @@ is mid-grey, and half of each batch is cut off at random prefixes, so that the n
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from lowtide.density.artefact import FitReport
 from lowtide.density.critics.base import Critic
@@ -20,6 +22,7 @@ from lowtide.images.convnets import fast, paper_cnn
 from lowtide.images.critic import PaperImages, pixels_seen
 from lowtide.images.training import TrainingImages
 from lowtide.progress import progress_bar
+from lowtide.training import minimise, seeded
 
 _EPOCHS = 100
 _ENOUGH = 1000
@@ -46,21 +49,20 @@ def fit_paper_images(album: TrainingImages, options: Options) -> tuple[Critic, F
     seed = int(np.random.SeedSequence([options.seed, 0x9A9E]).generate_state(1)[0])
     generator = torch.Generator().manual_seed(seed)
     bound, walk = get_objective(options.objective), album.batches(np.arange(n), batch, np.random.default_rng(seed))
-    with torch.random.fork_rng(devices=[]), progress_bar("the paper's recipe", steps, options.progress) as tick:
-        torch.manual_seed(seed)
-        net = paper_cnn(grid.height, grid.width, grid.channels, len(album.prior)).train()
-        optimiser = torch.optim.Adagrad(net.parameters(), lr=recipe.rate)
-        for step in range(steps):
-            images, s = next(walk)
+
+    def losses(net: nn.Module, tick: Callable[[int], None]) -> Iterator[Tensor]:
+        for step, (images, s) in enumerate(islice(walk, steps)):
             with fast():
                 scores = net(images * pixels_seen(_prefixes(len(images), len(grid), generator), grid))
             g = scores.float().clamp(-options.trim, options.trim)
             shuffled = s[torch.randperm(len(s), generator=generator)]
             joint, product = (g.gather(1, secret[:, None]).squeeze(1) for secret in (s, shuffled))
-            optimiser.zero_grad(set_to_none=True)
-            (-bound.on_pairs(joint, product)).backward()
-            optimiser.step()
+            yield -bound.on_pairs(joint, product)
             tick(step + 1)
+
+    with seeded(seed), progress_bar("the paper's recipe", steps, options.progress) as tick:
+        net = paper_cnn(grid.height, grid.width, grid.channels, len(album.prior)).train()
+        minimise(losses(net, tick), torch.optim.Adagrad(net.parameters(), lr=recipe.rate))
     critic = PaperImages(grid, len(album.prior), net)
     return critic, FitReport("the paper's recipe (nothing held out)", False, None, _gain(critic, album, options.trim))
 

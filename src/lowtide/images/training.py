@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from math import cos, pi
 
 import numpy as np
@@ -20,6 +21,7 @@ from lowtide.images.causal import CausalNet
 from lowtide.images.convnets import augment, fast, small_cnn, to_input
 from lowtide.images.critic import masked_input
 from lowtide.images.encoder import Grid, Images, Stack
+from lowtide.training import minimise, seeded, shuffled_batches
 from lowtide.types import Floats, Floats32, Ints
 
 Tick = Callable[[], None]
@@ -76,11 +78,8 @@ class TrainingImages:
 
     def batches(self, rows: Ints, size: int, rng: np.random.Generator) -> Iterator[tuple[Tensor, Tensor]]:
         """Endless batches of images and classes: all `rows` in a new order each time."""
-        while True:
-            order = rng.permutation(rows)
-            for start in range(0, len(order) - size + 1, size):
-                index = order[start : start + size]
-                yield to_input(self.images.read(index)), torch.from_numpy(self.s[index])
+        for index in shuffled_batches(rows, size, rng):
+            yield to_input(self.images.read(index)), torch.from_numpy(self.s[index])
 
 
 def in_memory(images: Images) -> Images:
@@ -174,23 +173,21 @@ def _train(
     objective, log_prior = get_objective(schedule.objective), torch.from_numpy(album.log_prior)
     generator = torch.Generator().manual_seed(seed)
     walk = album.batches(rows, min(schedule.batch, len(rows)), np.random.default_rng(seed))
-    # Initial weights and dropout come from PyTorch's own generator, which is given back as it was.
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        net = make().train()
-        optimiser = torch.optim.AdamW(net.parameters(), lr=schedule.rate, weight_decay=schedule.decay)
-        plan = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _pace(step / schedule.steps))
-        for _ in range(schedule.steps):
-            batch, s = next(walk)
+
+    def losses(net: nn.Module) -> Iterator[Tensor]:
+        for batch, s in islice(walk, schedule.steps):
             if schedule.varied:
-                batch = augment(batch, generator)
+                batch = augment(batch, generator)  # noqa: PLW2901 - the batch as the network sees it
             with fast():
                 scores, weight = score(net, batch, generator)
             g = normalise(scores.float(), log_prior)
             gain = objective.on_classes(g, s[:, None].expand(-1, g.shape[1]), log_prior.exp())
-            optimiser.zero_grad(set_to_none=True)
-            (-(gain * weight).sum(dim=1).mean()).backward()
-            optimiser.step()
-            plan.step()
+            yield -(gain * weight).sum(dim=1).mean()
             tick()
+
+    with seeded(seed):
+        net = make().train()
+        optimiser = torch.optim.AdamW(net.parameters(), lr=schedule.rate, weight_decay=schedule.decay)
+        plan = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _pace(step / schedule.steps))
+        minimise(losses(net), optimiser, schedule=plan)
     return net.eval()

@@ -7,7 +7,6 @@ A learner is given training rows and validation rows, which decide how long or h
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -27,6 +26,7 @@ from lowtide.attack.attackers import Calibrated, Maker, Part, log_of
 from lowtide.attack.scores import gains
 from lowtide.density.tide import TIDE
 from lowtide.tables.encoder import Rows
+from lowtide.training import seeded, shuffled_batches, train_until_stale
 from lowtide.types import Floats, Floats32, Ints
 
 _PENALTIES = (1e-3, 3e-2, 1.0)
@@ -225,25 +225,19 @@ class NetworkLearner:
         held, truth = self._scaled(validation.rows), torch.from_numpy(validation.codes)
         self._net = _network(train.rows.shape[1], prior, self._seed)
         optimiser = torch.optim.AdamW(self._net.parameters(), lr=_RATE, weight_decay=_DECAY)
-        best, stale, kept = np.inf, 0, _copy(self._net)
-        steps = int(np.clip(len(codes) // _BATCH, 10, _LOOK_STEPS))
-        size = min(_BATCH, len(codes))
-        order = _endless(len(codes), size, rng)
-        for _ in range(_LOOKS):
-            for _ in range(steps):
-                chosen = next(order)
-                loss = nn.functional.cross_entropy(self._net(_tensor(rows[chosen])), codes[chosen])
-                optimiser.zero_grad()
-                loss.backward()
-                optimiser.step()
-            now = float(nn.functional.cross_entropy(self._answer(held), truth))
-            if now < best - 1e-4:
-                best, stale, kept = now, 0, _copy(self._net)
-            else:
-                stale += 1
-            if stale >= _PATIENCE:
-                break
-        self._net.load_state_dict(kept)
+        losses = (
+            nn.functional.cross_entropy(self._net(_tensor(rows[chosen])), codes[chosen])
+            for chosen in shuffled_batches(len(codes), _BATCH, rng)
+        )
+        train_until_stale(
+            self._net,
+            losses,
+            optimiser,
+            lambda: float(nn.functional.cross_entropy(self._answer(held), truth)),
+            steps=int(np.clip(len(codes) // _BATCH, 10, _LOOK_STEPS)),
+            looks=_LOOKS,
+            patience=_PATIENCE,
+        )
 
     def log_scores(self, rows: Rows) -> Floats:
         """`log p̂(s|y)`, (n, |S|)."""
@@ -256,8 +250,7 @@ class NetworkLearner:
 
 def _network(columns: int, prior: Floats, seed: int) -> nn.Sequential:
     """The network at its start, where it answers the prior."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         first, last = nn.Linear(columns, _WIDTH), nn.Linear(_WIDTH, len(prior))
         net = nn.Sequential(first, nn.GELU(), nn.Linear(_WIDTH, _WIDTH), nn.GELU(), last)
     with torch.no_grad():
@@ -270,18 +263,6 @@ def _network(columns: int, prior: Floats, seed: int) -> nn.Sequential:
 def _tensor(scaled: Rows) -> Tensor:
     dense = scaled.toarray() if sparse.issparse(scaled) else scaled
     return torch.from_numpy(np.clip(dense, -_FARTHEST, _FARTHEST).astype(np.float32))
-
-
-def _copy(net: nn.Module) -> dict[str, Tensor]:
-    return {name: value.detach().clone() for name, value in net.state_dict().items()}
-
-
-def _endless(n: int, size: int, rng: np.random.Generator) -> Iterator[Ints]:
-    """Endless batches of row numbers, in a new order each pass."""
-    while True:
-        order = rng.permutation(n)
-        for start in range(0, n - size + 1, size):
-            yield order[start : start + size]
 
 
 ATTACKERS: dict[str, Maker] = {

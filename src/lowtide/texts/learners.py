@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from lowtide.attack.attackers import Part, log_of
 from lowtide.attack.scores import gains
+from lowtide.training import seeded, shuffled_batches, train_until_stale
 from lowtide.types import Floats, Ints
 
 Sparse: TypeAlias = Any  # scipy.sparse.csr_array, which carries no types
@@ -170,8 +171,7 @@ class EmbeddingNetwork:
         self._columns = np.sort(np.argsort(-texts, kind="stable")[:_COLUMNS])
         rows, held = rows[:, self._columns], self._inputs(validation.rows)
         codes, truth = torch.from_numpy(train.codes), torch.from_numpy(validation.codes)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(self._seed)
+        with seeded(self._seed):
             self._net = _Net(len(self._columns), prior)
             self._train(rows, codes, held, truth)
         self._net.eval()
@@ -186,26 +186,20 @@ class EmbeddingNetwork:
     def _train(self, rows: Sparse, codes: Tensor, held: Sparse, truth: Tensor) -> None:
         net, rng = self._net, np.random.default_rng(self._seed)
         optimiser = torch.optim.AdamW(net.parameters(), lr=_RATE, weight_decay=1e-2)
-        size, order = min(_BATCH, len(codes)), rng.permutation(len(codes))
-        steps = int(np.clip(len(codes) // size, 20, _LOOK_STEPS))
-        best, stale, kept = np.inf, 0, {name: value.clone() for name, value in net.state_dict().items()}
-        for _ in range(_LOOKS):
-            net.train()
-            for _ in range(steps):
-                order = order if len(order) >= size else rng.permutation(len(codes))
-                chosen, order = order[:size], order[size:]
-                loss = nn.functional.cross_entropy(net(_bag(rows[chosen])), codes[chosen])
-                optimiser.zero_grad()
-                loss.backward()
-                optimiser.step()
-            now = float(nn.functional.cross_entropy(self._answer(held), truth))
-            if now < best - 1e-4:
-                best, stale, kept = now, 0, {name: value.clone() for name, value in net.state_dict().items()}
-            else:
-                stale += 1
-            if stale >= _PATIENCE:
-                break
-        net.load_state_dict(kept)
+        size = min(_BATCH, len(codes))
+        losses = (
+            nn.functional.cross_entropy(net(_bag(rows[chosen])), codes[chosen])
+            for chosen in shuffled_batches(len(codes), _BATCH, rng)
+        )
+        train_until_stale(
+            net,
+            losses,
+            optimiser,
+            lambda: float(nn.functional.cross_entropy(self._answer(held), truth)),
+            steps=int(np.clip(len(codes) // size, 20, _LOOK_STEPS)),
+            looks=_LOOKS,
+            patience=_PATIENCE,
+        )
 
     @torch.no_grad()
     def _answer(self, rows: Sparse) -> Tensor:

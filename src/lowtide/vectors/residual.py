@@ -5,6 +5,7 @@ Several networks stand side by side, as batched matrix products.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor
 from torch.nn.functional import silu
 
 from lowtide.density.objectives import Objective, get_objective
+from lowtide.training import BestWeights, minimise
 from lowtide.types import Floats
 from lowtide.vectors.separable import Gain, Order, Separable, folds, gains, orders, others
 
@@ -67,9 +69,9 @@ class Nets:
             self.values[0].mul_((1 - amount / norm.clamp_min(1e-12)).clamp_min(0.0) * self.alive)
             self.alive = self.values[0].norm(dim=2, keepdim=True) > 0
 
-    def snapshot(self) -> list[Tensor]:
-        """A copy of the weights, apart from any gradient."""
-        return [value.detach().clone() for value in self.values]
+    def named(self) -> dict[str, Tensor]:
+        """The weights, by names in their order."""
+        return dict(zip(("w1", "b1", "w2", "b2", "w3", "b3"), self.values, strict=True))
 
     def on_rows(self, s: Floats, x: Floats) -> Tensor:
         """The output of every network on the pairs of rows s (n, d_s) and x (n, d_x), (m, n)."""
@@ -196,19 +198,15 @@ class ResidualTrainer:
         """Train for at most `epochs`; every member keeps the weights of its best epoch."""
         setup, nets = self.setup, self.nets
         optimiser = torch.optim.AdamW(nets.values, lr=setup.rate, weight_decay=setup.decay)
-        best, kept, stale = self._watched(), nets.snapshot(), 0
+        best = BestWeights(nets.named(), self._watched())
         for epoch in range(epochs):
-            self._epoch(optimiser, setup.prune if epoch < setup.pruned else 0.0)
-            now = self._watched()
-            better = now < best - _PROGRESS
-            best = torch.where(better, now, best)
-            kept = [torch.where(better[:, None, None], v, k) for v, k in zip(nets.snapshot(), kept, strict=True)]
-            stale = 0 if bool(better.any()) else stale + 1
-            if stale >= setup.patience:
+            minimise(self._losses(setup.prune if epoch < setup.pruned else 0.0), optimiser)
+            best.look(nets.named(), self._watched(), margin=_PROGRESS)
+            if best.stale >= setup.patience:
                 break
-        nets.values = kept
+        nets.values = list(best.kept.values())
         self._settle()
-        return Residual(nets, converged=stale >= setup.patience)
+        return Residual(nets, converged=best.stale >= setup.patience)
 
     @torch.no_grad()
     def _settle(self) -> None:
@@ -223,15 +221,13 @@ class ResidualTrainer:
         with torch.no_grad():
             return -_bound(self.nets, self.objective, *self.watch)
 
-    def _epoch(self, optimiser: torch.optim.Optimizer, prune: float) -> None:
+    def _losses(self, prune: float) -> Iterator[Tensor]:
         """Walk through the training rows once."""
         rows = _shuffled(self.train, 1, self.generator)[1]
         for start in range(0, rows.shape[1], self.setup.batch):
             batch = rows[:, start : start + self.setup.batch]
             product = self.pairs(*_shuffled(batch, self.setup.shuffles, self.generator))
-            optimiser.zero_grad()
-            (-_bound(self.nets, self.objective, self.pairs(batch, batch), product)).sum().backward()
-            optimiser.step()
+            yield (-_bound(self.nets, self.objective, self.pairs(batch, batch), product)).sum()
             self.nets.prune(self.setup.rate * prune)
 
 

@@ -7,7 +7,8 @@ to 0; the paper does not say what stands in for them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from lowtide.density.critics.base import Critic
 from lowtide.density.objectives import Objective, get_objective
 from lowtide.errors import LowtideError
 from lowtide.progress import progress_bar
+from lowtide.training import minimise, shuffled_batches
 from lowtide.types import Floats32, Ints
 
 Sparse = Any  # scipy.sparse.csr_array, which carries no types
@@ -54,15 +56,17 @@ def train(
     net = network(x.shape[1] + s.shape[1], SYNTHETIC, generator)
     optimiser = torch.optim.Adagrad(net.parameters(), lr=_RATE)
     bound: Objective = get_objective(objective)
-    with progress_bar("the paper's recipe", epochs, show) as tick:
+
+    def losses(tick: Callable[[int], None]) -> Iterator[Tensor]:
         for epoch in range(epochs):
             shuffled = s[torch.randperm(len(s), generator=generator)]
             joint = net(torch.cat([x, s], dim=1)).squeeze(1).clamp(-trim, trim)
             product = net(torch.cat([x, shuffled], dim=1)).squeeze(1).clamp(-trim, trim)
-            optimiser.zero_grad()
-            (-bound.on_pairs(joint, product)).backward()
-            optimiser.step()
+            yield -bound.on_pairs(joint, product)
             tick(epoch + 1)
+
+    with progress_bar("the paper's recipe", epochs, show) as tick:
+        minimise(losses(tick), optimiser)
     return net.eval()
 
 
@@ -93,12 +97,9 @@ def train_sparse(
     optimiser = torch.optim.Adagrad([shifts, first.bias, *rest.parameters()], lr=_RATE)
     bound: Objective = get_objective(objective)
     steps = _TWEET_EPOCHS * (n // batch) if steps is None else steps
-    order = torch.empty(0, dtype=torch.int64)
-    with progress_bar("the paper's recipe", steps, show) as tick:
-        for step in range(steps):
-            if len(order) < batch:
-                order = torch.randperm(n, generator=generator)
-            index, order = order[:batch].numpy(), order[batch:]
+
+    def losses(tick: Callable[[int], None]) -> Iterator[Tensor]:
+        for step, index in enumerate(islice(shuffled_batches(n, batch, generator), steps)):
             secret = torch.from_numpy(s[index])
             shuffled = secret[torch.randperm(batch, generator=generator)]
             part = rows[index]
@@ -107,13 +108,14 @@ def train_sparse(
             own = table[met].requires_grad_()
             sums = _first_sums(part, own) + first.bias
             joint, product = (rest(sums + shifts[one]).squeeze(1).clamp(-trim, trim) for one in (secret, shuffled))
-            optimiser.zero_grad(set_to_none=True)
-            (-bound.on_pairs(joint, product)).backward()
-            optimiser.step()
+            yield -bound.on_pairs(joint, product)
             if own.grad is not None:
                 squares[met] += own.grad.square()
                 table[met] -= _RATE * own.grad / (squares[met].sqrt() + _TINY)
             tick(step + 1)
+
+    with progress_bar("the paper's recipe", steps, show) as tick:
+        minimise(losses(tick), optimiser)
     with torch.no_grad():
         first.weight.copy_(torch.cat([table, shifts]).T)
     return net.eval()
