@@ -11,7 +11,7 @@ from lowtide.attack.attackers import AttackRows, Continued, Maker
 from lowtide.density.artefact import Density
 from lowtide.density.options import Options
 from lowtide.errors import LowtideError
-from lowtide.images.attackers import GOES_ON, IMAGE_ATTACKERS
+from lowtide.images.attackers import CONTINUED_ATTACKERS, IMAGE_ATTACKERS
 from lowtide.images.critic import ImageCritic, PaperImages
 from lowtide.images.edges import Album
 from lowtide.images.encoder import Grid, ImageEncoder, are_images
@@ -52,7 +52,7 @@ class ImageModality:
 
     # ── attack ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    attackers: ClassVar[Mapping[str, Maker | Continued]] = {**IMAGE_ATTACKERS, **GOES_ON}
+    attackers: ClassVar[Mapping[str, Maker | Continued]] = {**IMAGE_ATTACKERS, **CONTINUED_ATTACKERS}
     joins_attackers = True
 
     def rows(self, x: Any) -> AttackRows:
