@@ -14,7 +14,7 @@ from lowtide.density.options import Options
 from lowtide.density.tide import TIDE
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError
-from lowtide.images.attackers import GOES_ON, IMAGE_ATTACKERS
+from lowtide.images.attackers import CONTINUED_ATTACKERS, IMAGE_ATTACKERS
 from lowtide.images.critic import ImageCritic, PaperImages
 from lowtide.images.dataset import (
     ImageJob,
@@ -67,7 +67,7 @@ class ImageModality:
 
     # ── attack ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    attackers: ClassVar[Mapping[str, Maker | Continued]] = {**IMAGE_ATTACKERS, **GOES_ON}
+    attackers: ClassVar[Mapping[str, Maker | Continued]] = {**IMAGE_ATTACKERS, **CONTINUED_ATTACKERS}
     joins_attackers = True
 
     def rows(self, x: Any) -> AttackRows:
