@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lowtide import TIDE, Obfuscator, worlds
 from lowtide.attack.panel import attack
-from lowtide.auditing.distortion import column_rms, overall_rms
+from lowtide.auditing.change import column_rms, overall_rms
 from lowtide.errors import Floats
 from lowtide.interface import World
 from lowtide.report.console import parse_arguments, print_table, write_json

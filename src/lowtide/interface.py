@@ -217,5 +217,18 @@ class Modality(Protocol):
     # Attack
     # Disclose
     # Auditing
+
+    def count(self, x: Any) -> int:
+        """How many samples there are."""
+        ...
+
+    def change(self, clean: Any, release: Any, *, peak: float | None = None) -> Any:
+        """The `Change` from n clean samples to the same n in a release; raises where they cannot be compared."""
+        ...
+
+    def predicts(self, release: Any, utility: Any, **options: Any) -> Any:
+        """The `UtilityReport` of models trained on a release to predict (n,) values; options as of `attack`."""
+        ...
+
     # Report
     # Verbs

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from markupsafe import escape
 
-from lowtide.auditing.judging import audit
+from lowtide.auditing.report import audit_samples
 from lowtide.density.tide import TIDE
 from lowtide.disclose.budget import Reading
 from lowtide.disclose.card import Feature, ReleaseCard
@@ -119,7 +119,7 @@ def survey():
     tide = TIDE(max_steps=40)
     hider = Obfuscator(tide, "plan", budget=0.05).fit(frame, secret)
     useful = (frame["income"] > 31360).to_numpy().astype(int)
-    judged = audit(
+    judged = audit_samples(
         hider.transform(frame),
         secret,
         clean=frame,

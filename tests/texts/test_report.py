@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from lowtide.auditing.change import Change
-from lowtide.auditing.judging import audit
+from lowtide.auditing.report import audit_samples
 from lowtide.disclose.budget import Reading
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_disclosed, certify_plan
@@ -100,7 +100,7 @@ def a_card(certificate, shares):
 def judged():
     """An audit whose change is one of texts."""
     x, s = redundant_bit(3, flip=0.2).sample(300, 5)
-    found = audit(x, s, clean=x, secret="region", attackers=["logistic regression"])
+    found = audit_samples(x, s, clean=x, secret="region", attackers=["logistic regression"])
     return replace(found, change=Change(0.1234, None, None, (), 1200))
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from lowtide.auditing.judging import HEADER, AuditReport, audit
+from lowtide.auditing.report import HEADER, AuditReport, audit_samples
 from lowtide.auditing.verdict import Gate
 from lowtide.cli import image_audit, text_audit
 from lowtide.cli.common import (
@@ -157,7 +157,7 @@ def audit_file(
     clean = given.x
     if utility is not None:
         shown, clean = (part.select([n for n in part.column_names if n != utility]) for part in (shown, clean))
-    return audit(
+    return audit_samples(
         shown,
         given.s,
         clean=clean,

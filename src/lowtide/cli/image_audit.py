@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lowtide.auditing.judging import AuditReport, audit
+from lowtide.auditing.report import AuditReport, audit_samples
 from lowtide.auditing.verdict import Gate
 from lowtide.cli.common import note
 from lowtide.cli.image_plan import maps_of
@@ -60,7 +60,7 @@ def audit_folder(
     given = GivenImages(
         given.folder.take(places[order]), Chosen(given.pixels, places[order]), given.secret, given.s[places[order]]
     )
-    found = audit(
+    found = audit_samples(
         cached(release.take(order), progress=progress),
         given.s,
         clean=given.pixels,

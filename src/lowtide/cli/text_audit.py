@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lowtide.auditing.judging import AuditReport, audit
+from lowtide.auditing.report import AuditReport, audit_samples
 from lowtide.auditing.verdict import Gate
 from lowtide.cli.text_plan import points_of
 from lowtide.cli.texts import GivenTexts, read_given_texts
@@ -56,7 +56,7 @@ def audit_corpus(
                 f"the utility {utility!r} is missing for {column.null_count} texts; fill it in, or name another column"
             )
         useful = column.to_pylist()
-    found = audit(
+    found = audit_samples(
         release.take(given.known).texts,
         given.s,
         clean=given.found.texts,

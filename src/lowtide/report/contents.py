@@ -15,7 +15,7 @@ from lowtide.report.views import IMAGES, TABLE, TEXTS, Nouns
 from lowtide.texts.lists import TermLists
 
 if TYPE_CHECKING:  # a report reads their attributes; it makes none of them
-    from lowtide.auditing.judging import AuditReport
+    from lowtide.auditing.report import AuditReport
     from lowtide.disclose.card import ReleaseCard
     from lowtide.tables.planning import Point
 

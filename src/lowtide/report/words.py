@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lowtide.auditing.verdict import percentages
+from lowtide.formatting import percentages
 from lowtide.disclose.certificate import TwoSided, rounded_up
 from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.report.contents import Report
@@ -17,7 +17,7 @@ from lowtide.tables.scan import TableScan
 
 if TYPE_CHECKING:
     from lowtide.attack.lower_bound import LowerBound
-    from lowtide.auditing.judging import AuditReport
+    from lowtide.auditing.report import AuditReport
     from lowtide.tables.scan import FeatureLeak
 
 _MOST_OF = 0.9  # of the information: how much the features that are named together carry
