@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
@@ -38,6 +38,10 @@ class Estimate:
 
     def __str__(self) -> str:
         return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
+
+    def _repr_html_(self) -> str:
+        """What `str` says and how many samples it rests on, for a notebook."""
+        return f"<span><strong>{self.value:.4f}</strong> [{self.low:.4f}, {self.high:.4f}] (n = {self.n:,})</span>"
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,8 @@ class Nouns:
         worth: what a share that is kept is a share of.
         unit: what an audit compares one by one.
         counted: what features are called where they are counted beside what is kept.
+        changed: what is said of units that are not as they were.
+        change_note: what counts as a change of a unit, in a sentence, where that is not plain.
     """
 
     row: str
@@ -140,6 +146,8 @@ class Nouns:
     worth: str
     unit: str
     counted: str
+    changed: str = "changed"
+    change_note: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,4 +239,26 @@ class Modality(Protocol):
         ...
 
     # Report
+
+    @property
+    def publishable(self) -> str:
+        """What of a report of this kind may be published, in words."""
+        ...
+
+    def sections(self, findings: Any, view: Any = None) -> Sequence[Any]:
+        """The `Section`s that only this kind has; `view` is from the method of that name."""
+        ...
+
+    def view(self, samples: Any, *, scan: Any = None, hider: Any = None, single: int = 0, seed: int = 0) -> Any:
+        """What `sections` shows beyond the findings: averages over samples, and so many single ones; may be `None`."""
+        ...
+
+    def outline(self, hider: Any) -> Any:
+        """The `Outline` of a fitted plan."""
+        ...
+
+    def count_hidden(self, card: Any) -> Any:
+        """How many features a card hides: `HiddenCounts`."""
+        ...
+
     # Verbs

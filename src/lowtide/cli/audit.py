@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
+from lowtide import modalities
 from lowtide.auditing.report import HEADER, AuditReport, audit_samples
 from lowtide.auditing.verdict import Gate
 from lowtide.cli import image_audit, text_audit
@@ -41,11 +42,12 @@ from lowtide.errors import LowtideError
 from lowtide.files import sha256_of
 from lowtide.images.plan_file import FolderPlan
 from lowtide.report.console import print_table, write_json
-from lowtide.report.html import Report, write_report
+from lowtide.report.contents import Report
+from lowtide.report.html import write_report
+from lowtide.report.sections import make_report
 from lowtide.table_files.formats import find_column
 from lowtide.table_files.reading import batches, schema_like
 from lowtide.tables.plan_file import TablePlan
-from lowtide.tables.policies import FixedColumns
 from lowtide.texts.plan_file import TextPlan
 from lowtide.texts.rewriting import HOW
 
@@ -184,18 +186,10 @@ def audit_report(
     name: str, given: Given, found: AuditReport, card: ReleaseCard | None, made: TablePlan | None
 ) -> Report:
     """The report of a release."""
-    policy = None if made is None else made.hider.policy
-    is_plan = isinstance(policy, FixedColumns)
-    return Report(
-        title=f"{name}: what it still tells about {given.secret}",
-        secret=given.secret,
-        curve=policy.curve if isinstance(policy, FixedColumns) else (),
-        features=made.hider.mechanism.features.names if made is not None and is_plan else (),
-        chosen=policy.hidden if isinstance(policy, FixedColumns) else None,
-        budget=str((card.parameters if card else {}).get("budget") or ""),
-        audit=found,
-        card=card,
-    )
+    kind = modalities.get("tables")
+    title = f"{name}: what it still tells about {given.secret}"
+    plan = None if made is None else kind.outline(made.hider)
+    return make_report(title, given.secret, kind, plan=plan, audit=found, card=card)
 
 
 def _find_card(file: Path, card: Path | None) -> ReleaseCard | None:

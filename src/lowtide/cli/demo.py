@@ -8,17 +8,19 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from lowtide.cli.audit import audit_file, audit_report, print_audit
+from lowtide import modalities
+from lowtide.cli.audit import audit_file, print_audit
 from lowtide.cli.common import Json, Quiet, Seed, note, out, read_given, reported, show_progress
 from lowtide.cli.outputs import check_outputs
 from lowtide.cli.plan import make_plan, plan_json, print_plan
 from lowtide.cli.release import release_file, write_card
-from lowtide.cli.scan import print_scan, scan_given, scan_json
+from lowtide.cli.scan import scan_given
 from lowtide.density.tide import TIDE
 from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.errors import LowtideError
-from lowtide.report.console import write_json
-from lowtide.report.html import Report, write_report
+from lowtide.report.console import print_tables, write_json
+from lowtide.report.html import write_report
+from lowtide.report.sections import make_report
 from lowtide.table_files.writing import Writer
 
 # The 1996 American National Election Study: who would vote for Clinton (0) or Dole (1).
@@ -51,7 +53,7 @@ def run(
     given = read_given(survey, "vote", None, "utf-8")
     out.rule("scan")
     found = scan_given(given, seed, _STEPS, quiet)
-    print_scan(found, given)
+    print_tables(found.tables())
     out.rule("plan")
     tide = TIDE(max_steps=_STEPS, random_state=seed, progress=False)
     hider = Obfuscator(tide, budget=budget, progress=show_progress(quiet), random_state=seed)
@@ -77,11 +79,12 @@ def run(
         progress=show_progress(quiet),
     )
     print_audit(audited)
-    page = audit_report(shared.name, given, audited, card, made)
-    page = Report(**{**vars(page), "scan": found})
+    kind, title = modalities.get("tables"), f"{shared.name}: what it still tells about {given.secret}"
+    plan = kind.outline(made.hider)
+    page = make_report(title, given.secret, kind, scan=found, plan=plan, audit=audited, card=card)
     written = write_report(page, folder / "report.html", figures=folder / "figures")
     if json is not None:
-        parts = {"scan": scan_json(found, given), "plan": plan_json(made), "card": card.to_json()}
+        parts = {"scan": found.to_json(), "plan": plan_json(made), "card": card.to_json()}
         write_json(json, {**parts, "audit": audited.to_json()})
     out.rule("files")
     for path in (survey, folder / "plan.json", shared, *cards, *written):

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from lowtide import modalities
 from lowtide.auditing.report import AuditReport, audit_samples
 from lowtide.auditing.verdict import Gate
 from lowtide.cli.common import note
-from lowtide.cli.image_plan import maps_of
 from lowtide.cli.images import GivenImages, Opening, open_given
 from lowtide.disclose.card import ReleaseCard
 from lowtide.errors import LowtideError
@@ -18,9 +18,9 @@ from lowtide.images.encoder import Chosen, Images
 from lowtide.images.names import names_tell, pair
 from lowtide.images.opening import open_images
 from lowtide.images.plan_file import FolderPlan
-from lowtide.images.policies import FixedPatches
 from lowtide.labels import read_classes
 from lowtide.report.contents import Report
+from lowtide.report.sections import make_report
 
 
 def audit_folder(
@@ -80,19 +80,11 @@ def audit_report(
     name: str, given: GivenImages, found: AuditReport, card: ReleaseCard | None, made: FolderPlan | None
 ) -> Report:
     """The report of a release."""
-    policy = None if made is None else made.hider.policy
-    plan = policy if isinstance(policy, FixedPatches) else None
-    return Report(
-        title=f"{name}: what it still tells about {given.secret}",
-        secret=given.secret,
-        curve=() if plan is None else plan.curve,
-        features=() if plan is None else plan.grid.features.names,
-        chosen=None if plan is None else plan.hidden,
-        budget=str((card.parameters if card else {}).get("budget") or ""),
-        audit=found,
-        card=card,
-        images=None if made is None else maps_of(made, given),
-    )
+    kind = modalities.get("images")
+    title = f"{name}: what it still tells about {given.secret}"
+    plan = None if made is None else kind.outline(made.hider)
+    view = None if made is None else kind.view(given.pixels, hider=made.hider)
+    return make_report(title, given.secret, kind, plan=plan, audit=found, card=card, view=view)
 
 
 def _size(images: Images) -> str:

@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from lowtide import modalities
 from lowtide.cli.common import note, out, show_progress
 from lowtide.cli.images import GivenImages, Opening, open_given
 from lowtide.disclose.budget import Budget
@@ -19,9 +20,8 @@ from lowtide.disclose.keys import open_noise
 from lowtide.disclose.noise import row_ids
 from lowtide.errors import LowtideError
 from lowtide.files import write_whole
-from lowtide.images.encoder import Images, Ints, Pixels, mean_image
+from lowtide.images.encoder import Images, Ints, Pixels
 from lowtide.images.folder import ImageFolder
-from lowtide.images.maps import ImageMaps
 from lowtide.images.names import names_tell
 from lowtide.images.obfuscator import ImageObfuscator
 from lowtide.images.plan_file import FolderPlan
@@ -32,6 +32,7 @@ from lowtide.progress import progress_bar
 from lowtide.report.console import print_table, write_json
 from lowtide.report.contents import Report
 from lowtide.report.html import write_report
+from lowtide.report.sections import make_report
 
 _ROWS = 12  # points of the curve that are printed
 
@@ -117,31 +118,10 @@ def curve_json(made: FolderPlan) -> list[dict[str, object]]:
 
 def plan_report(name: str, made: FolderPlan, given: GivenImages) -> Report:
     """The report of a plan."""
-    policy, grid = made.hider.policy, made.hider.mechanism.grid
-    is_plan = isinstance(policy, FixedPatches)
-    return Report(
-        title=f"{name}: a plan to hide {made.secret}",
-        secret=made.secret,
-        features=grid.features.names if is_plan else (),
-        curve=policy.curve if isinstance(policy, FixedPatches) else (),
-        chosen=policy.hidden if isinstance(policy, FixedPatches) else None,
-        budget=str(made.hider.card.parameters.get("budget") or ""),
-        card=made.hider.card,
-        images=maps_of(made, given),
-    )
-
-
-def maps_of(made: FolderPlan, given: GivenImages) -> ImageMaps:
-    """The average image with what a plan hides."""
-    policy = made.hider.policy
-    plan = policy if isinstance(policy, FixedPatches) else None
-    return ImageMaps(
-        grid=made.hider.mechanism.grid,
-        mean=np.rint(mean_image(given.pixels)).astype(np.uint8),
-        told=None if plan is None else np.nan_to_num(plan.marginal),
-        hidden=None if plan is None else plan.hidden,
-        images=len(given.s),
-    )
+    kind, hider = modalities.get("images"), made.hider
+    title = f"{name}: a plan to hide {made.secret}"
+    view = kind.view(given.pixels, hider=hider)
+    return make_report(title, made.secret, kind, plan=kind.outline(hider), card=hider.card, view=view)
 
 
 def release_folder(

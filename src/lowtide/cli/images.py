@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from lowtide import modalities
 from lowtide.cli.common import note, out, show_progress
 from lowtide.density.tide import TIDE
-from lowtide.errors import Floats, LowtideError
+from lowtide.errors import LowtideError
 from lowtide.images.arrays import cached
-from lowtide.images.encoder import Chosen, Images, Pixels
+from lowtide.images.encoder import Images
 from lowtide.images.folder import ImageFolder
-from lowtide.images.heatmaps import heat
-from lowtide.images.maps import ImageMaps
 from lowtide.images.names import names_tell
 from lowtide.images.opening import open_images
-from lowtide.images.scan import ImageScan, scan_images
-from lowtide.interface import NATS_PER_BIT
+from lowtide.images.scan import scan_images
 from lowtide.labels import read_classes
-from lowtide.report.console import print_table, write_json
-from lowtide.report.html import Report, write_report
+from lowtide.report.console import print_tables, write_json
+from lowtide.report.html import write_report
+from lowtide.report.sections import make_report
 from lowtide.table_files.formats import FORMATS, find_column
 
 Patch = Annotated[int, typer.Option("--patch", help="images: side of a patch in pixels", min=1)]
@@ -35,8 +33,6 @@ Samples = Annotated[
     int,
     typer.Option("--samples", help="images, texts: show so many of them in the report, which then stays inside"),
 ]
-_SHOWN = 10  # rows of a printed table
-_ROOM = 0x5A3
 
 
 @dataclass(frozen=True)
@@ -132,87 +128,18 @@ def scan_folder(
     progress = show_progress(quiet)
     given = open_given(path, secret, opening, progress=progress)
     tide = TIDE(features=patch, max_steps=steps, random_state=seed, progress=progress)
-    found = scan_images(given.pixels, given.s, estimator=tide)
-    print_scan(found, given)
+    found = scan_images(given.pixels, given.s, estimator=tide, secret=given.secret)
+    print_tables(found.tables())
     if save is not None:
         found.density.save(save)
         out.print(f"density: {save}", soft_wrap=True)
         note(f"keep {save} inside: it holds labels of the secret")
     if json is not None:
-        write_json(json, scan_json(found, given))
+        write_json(json, found.to_json())
     if report is not None:
         title = f"{path.name}: what it tells about {secret}"
-        maps = ImageMaps(
-            grid=found.grid,
-            mean=found.mean,
-            told=found.order_free,
-            asked=found.asked[1],
-            meaning="its order-free share",
-            images=found.images,
-            samples=sample_rows(found, given, samples, seed),
-        )
-        page = Report(title=title, secret=given.secret, scan=found, images=maps)
+        kind = modalities.get("images")
+        view = kind.view(given.pixels, scan=found, single=samples, seed=seed)
+        page = make_report(title, given.secret, kind, scan=found, view=view)
         for written in write_report(page, report, figures=figures):
             out.print(f"written: {written}", soft_wrap=True)
-
-
-def print_scan(found: ImageScan, given: GivenImages) -> None:
-    """The patches that tell most, as a table."""
-    grid = found.grid
-    order = np.argsort(-found.order_free, kind="stable")[:_SHOWN]
-    bits = 1.0 / NATS_PER_BIT
-    print_table(
-        f"Which of {len(grid)} patches of {grid.patch}×{grid.patch} pixels tell about {given.secret}, in bits",
-        ["patch", "from the top", "from the left", "order-free share", "added in order"],
-        [
-            (
-                grid.features.names[j],
-                f"{grid.patch * (j // grid.across)} px",
-                f"{grid.patch * (j % grid.across)} px",
-                f"{found.order_free[j] * bits:.4f} ± {1.96 * found.order_free_error[j] * bits:.4f}",
-                f"{found.in_order[j] * bits:.4f} ± {1.96 * found.in_order_error[j] * bits:.4f}",
-            )
-            for j in map(int, order)
-        ],
-        note=f"A whole image tells {found.information.bits} of the {found.entropy * bits:.3f} bits there are "
-        f"({found.images:,} images; held out, 95 %).",
-    )
-
-
-def scan_json(found: ImageScan, given: GivenImages) -> dict[str, object]:
-    """The scan as plain values; no pixel of an image, no label."""
-    return {
-        "secret": given.secret,
-        "images": found.images,
-        "classes": found.classes,
-        "largest_class": found.largest_class,
-        "entropy_nats": found.entropy,
-        "information_nats": asdict(found.information),
-        "grid": asdict(found.grid),
-        "in_order_nats": found.in_order.tolist(),
-        "in_order_error_nats": found.in_order_error.tolist(),
-        "order_free_nats": found.order_free.tolist(),
-        "order_free_error_nats": found.order_free_error.tolist(),
-        "held_out_images": {"in_order": found.asked[0], "order_free": found.asked[1]},
-    }
-
-
-def sample_rows(
-    found: ImageScan, given: GivenImages, samples: int, seed: int
-) -> tuple[tuple[str, tuple[Pixels, ...]], ...]:
-    """Rows of single images and of what their patches tell, for a report that stays inside."""
-    if samples <= 0:
-        return ()
-    rng = np.random.default_rng([seed, _ROOM])
-    some = np.sort(rng.permutation(len(given.s))[:samples])
-    pixels = given.pixels.read(some)
-    told = leaks_of(found, Chosen(given.pixels, some))
-    top = max(float(np.quantile(told, 0.995)), 1e-3)
-    maps = tuple(heat(image, values, found.grid, most=top) for image, values in zip(pixels, told, strict=True))
-    return ("original", tuple(pixels)), (f"what {found.grid.patch} px patches tell", maps)
-
-
-def leaks_of(found: ImageScan, images: Images) -> Floats:
-    """`max_s |i(s; x_j | x^{j−1})|` of every patch of some images, (n, m): what the paper colours."""
-    steps = np.asarray(found.density.conditionals(images))
-    return np.asarray(np.abs(steps).max(axis=-1))

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import typer
 
+from lowtide import modalities
 from lowtide.bundles import check_bundle_place
 from lowtide.cli.common import (
     Encoding,
@@ -39,7 +40,9 @@ from lowtide.disclose.budget import Budget
 from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.errors import LowtideError
 from lowtide.report.console import print_table, write_json
-from lowtide.report.html import Report, write_report
+from lowtide.report.contents import Report
+from lowtide.report.html import write_report
+from lowtide.report.sections import make_report
 from lowtide.table_files.formats import find_column
 from lowtide.tables.plan_file import TablePlan
 from lowtide.tables.policies import FixedColumns
@@ -240,18 +243,9 @@ def plan_json(made: TablePlan) -> dict[str, Any]:
 
 def plan_report(name: str, made: TablePlan) -> Report:
     """The report of a plan."""
-    policy = made.hider.policy
-    extra = {}
-    if isinstance(policy, FixedColumns):
-        extra = {"curve": policy.curve, "chosen": policy.hidden}
-    return Report(
-        title=f"{name}: a plan to hide {made.secret}",
-        secret=made.secret,
-        features=made.hider.mechanism.features.names,
-        budget=str(made.hider.card.parameters.get("budget") or ""),
-        card=made.hider.card,
-        **extra,  # type: ignore[arg-type]
-    )
+    kind, hider = modalities.get("tables"), made.hider
+    title = f"{name}: a plan to hide {made.secret}"
+    return make_report(title, made.secret, kind, plan=kind.outline(hider), card=hider.card)
 
 
 def _check_places(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
+from lowtide import modalities
 from lowtide.bundles import check_bundle_place
 from lowtide.cli.common import (
     Encoding,
@@ -33,9 +32,9 @@ from lowtide.cli.images import Grey, Opening, Patch, Resize, Samples, Strict, ar
 from lowtide.cli.outputs import check_outputs
 from lowtide.cli.texts import Group, MinCount, MostTerms, Ngrams, Stop, Terms, Text, Without, are_texts, scan_corpus
 from lowtide.density.tide import TIDE
-from lowtide.interface import NATS_PER_BIT, Estimate
-from lowtide.report.console import print_table, write_json
-from lowtide.report.html import Report, write_report
+from lowtide.report.console import print_tables, write_json
+from lowtide.report.html import write_report
+from lowtide.report.sections import make_report
 from lowtide.tables.scan import TableScan, scan
 
 
@@ -113,15 +112,16 @@ def run(
     given = read_given(file, secret, types, encoding)
     note_columns(given)
     found = scan_given(given, seed, steps, quiet)
-    print_scan(found, given)
+    print_tables(found.tables())
     if save is not None:
         found.density.save(save)
         out.print(f"density: {save}", soft_wrap=True)
         note(f"keep {save} inside: it holds labels of the secret, and ranges and categories of your data")
     if json is not None:
-        write_json(json, scan_json(found, given))
+        write_json(json, found.to_json())
     if report is not None:
-        page = Report(title=f"{file.name}: what it tells about {given.secret}", secret=given.secret, scan=found)
+        title = f"{file.name}: what it tells about {given.secret}"
+        page = make_report(title, given.secret, modalities.get("tables"), scan=found)
         for path in write_report(page, report, figures=figures):
             out.print(f"written: {path}", soft_wrap=True)
 
@@ -129,41 +129,4 @@ def run(
 def scan_given(given: Given, seed: int, steps: int | None, quiet: bool) -> TableScan:
     """Scan a table that was read."""
     tide = TIDE(max_steps=steps, random_state=seed, progress=show_progress(quiet))
-    return scan(given.x, given.s, estimator=tide)
-
-
-def print_scan(found: TableScan, given: Given) -> None:
-    """The ranked columns as a table."""
-    entropy = found.entropy / NATS_PER_BIT
-    told = found.information.bits
-    print_table(
-        f"What {len(given.judged)} columns tell about {escape(given.secret)}, in bits",
-        ["column", "kind", "order-free share", "added in order", "alone"],
-        [
-            (
-                leak.name,
-                given.description[leak.name].kind,
-                *map(_bits, (leak.order_free, leak.in_order, leak.alone)),
-            )
-            for leak in found.ranked()
-        ],
-        note=f"A whole row tells {told} of the {entropy:.3f} bits there are ({found.rows:,} rows; held out, 95 %).",
-    )
-
-
-def _bits(estimate: Estimate) -> str:
-    return str(estimate.bits)
-
-
-def scan_json(found: TableScan, given: Given) -> dict[str, object]:
-    """The scan as plain values; no value of the data, no label."""
-    return {
-        "secret": given.secret,
-        "rows": found.rows,
-        "classes": found.classes,
-        "largest_class": found.largest_class,
-        "entropy_nats": found.entropy,
-        "information_nats": asdict(found.information),
-        "features": [asdict(leak) for leak in found.ranked()],
-        "columns": [asdict(column) for column in given.description.columns],
-    }
+    return scan(given.x, given.s, estimator=tide, secret=given.secret, columns=given.description.columns)

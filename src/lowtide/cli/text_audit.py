@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lowtide import modalities
 from lowtide.auditing.report import AuditReport, audit_samples
 from lowtide.auditing.verdict import Gate
-from lowtide.cli.text_plan import points_of
 from lowtide.cli.texts import GivenTexts, read_given_texts
 from lowtide.disclose.card import ReleaseCard
 from lowtide.errors import LowtideError
 from lowtide.report.contents import Report
+from lowtide.report.sections import make_report
 from lowtide.table_files.formats import find_column
-from lowtide.texts.lists import TermLists
 from lowtide.texts.plan_file import TextPlan
-from lowtide.texts.policies import FixedTerms
 from lowtide.texts.reading import read_texts
 
 
@@ -77,16 +76,7 @@ def audit_report(
     name: str, given: GivenTexts, found: AuditReport, card: ReleaseCard | None, made: TextPlan | None
 ) -> Report:
     """The report of a release."""
-    policy = None if made is None else made.hider.policy
-    plan = policy if isinstance(policy, FixedTerms) else None
-    return Report(
-        title=f"{name}: what it still tells about {given.secret}",
-        secret=given.secret,
-        curve=() if plan is None else points_of(plan),
-        features=() if plan is None else plan.vocabulary.terms,
-        chosen=None if plan is None else plan.hidden,
-        budget=str((card.parameters if card else {}).get("budget") or ""),
-        audit=found,
-        card=card,
-        terms=TermLists((), (), len(given.s), 1 if plan is None else len(plan.vocabulary)),
-    )
+    kind = modalities.get("texts")
+    title = f"{name}: what it still tells about {given.secret}"
+    plan = None if made is None else kind.outline(made.hider)
+    return make_report(title, given.secret, kind, plan=plan, audit=found, card=card)

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from lowtide import modalities
 from lowtide.cli.common import note, out, show_progress
 from lowtide.cli.outputs import check_outputs
 from lowtide.cli.texts import GivenTexts, Terms, read_given_texts
@@ -19,11 +20,10 @@ from lowtide.files import sha256_of, write_whole
 from lowtide.report.console import print_table, write_json
 from lowtide.report.contents import Report
 from lowtide.report.html import write_report
+from lowtide.report.sections import make_report
 from lowtide.table_files.formats import format_of
 from lowtide.table_files.writing import Writer
-from lowtide.tables.planning import Point
 from lowtide.texts.cleaning import cleaner
-from lowtide.texts.lists import TermLists
 from lowtide.texts.obfuscator import TextObfuscator
 from lowtide.texts.plan_file import TextPlan, write_changes
 from lowtide.texts.policies import FixedTerms
@@ -87,7 +87,7 @@ def plan_corpus(
     if json is not None:
         write_json(json, {"secret": made.secret, "curve": curve_json(made), "card": made.hider.card.to_json()})
     if report is not None:
-        for written in write_report(plan_report(path.name, made, given), report, figures=figures):
+        for written in write_report(plan_report(path.name, made), report, figures=figures):
             out.print(f"written: {written}", soft_wrap=True)
 
 
@@ -149,25 +149,11 @@ def curve_json(made: TextPlan) -> list[dict[str, object]]:
     ]
 
 
-def plan_report(name: str, made: TextPlan, given: GivenTexts) -> Report:
+def plan_report(name: str, made: TextPlan) -> Report:
     """The report of a plan; the list of hidden words is in the part that stays inside."""
-    policy, size = made.hider.policy, made.hider.card.parameters.get("terms")
-    plan = policy if isinstance(policy, FixedTerms) else None
-    return Report(
-        title=f"{name}: a plan to hide {made.secret}",
-        secret=made.secret,
-        features=() if plan is None else plan.vocabulary.terms,
-        curve=() if plan is None else points_of(plan),
-        chosen=None if plan is None else plan.hidden,
-        budget=str(made.hider.card.parameters.get("budget") or ""),
-        card=made.hider.card,
-        terms=TermLists((), (), len(given.s), int(str(size))),
-    )
-
-
-def points_of(plan: FixedTerms) -> tuple[Point, ...]:
-    """The curve as the report draws it."""
-    return tuple(Point(plan.first(point.depth).hidden, point.kept, point.reading) for point in plan.curve)
+    kind, hider = modalities.get("texts"), made.hider
+    title = f"{name}: a plan to hide {made.secret}"
+    return make_report(title, made.secret, kind, plan=kind.outline(hider), card=hider.card)
 
 
 def _changes_of(output: Path) -> Path:

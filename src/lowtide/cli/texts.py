@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow.compute as pc
 import typer
 from numpy.typing import NDArray
-from rich.markup import escape
 
+from lowtide import modalities
 from lowtide.cli.common import note, out, show_progress
 from lowtide.density.tide import TIDE
 from lowtide.errors import LowtideError, one_of
-from lowtide.interface import NATS_PER_BIT, Estimate
-from lowtide.report.console import print_table, write_json
-from lowtide.report.contents import Report
+from lowtide.report.console import print_tables, write_json
 from lowtide.report.html import write_report
+from lowtide.report.sections import make_report
 from lowtide.table_files.schema import is_moment
 from lowtide.texts.copies import Codes, duplicates
-from lowtide.texts.lists import MarkedText, TermLists, ToldTerm
 from lowtide.texts.reading import TextSet, read_texts
-from lowtide.texts.scan import TermTable, TextScan, scan_texts, top_terms
+from lowtide.texts.scan import scan_texts
 from lowtide.texts.terms import TermOptions
 
 Text = Annotated[
@@ -44,12 +42,7 @@ Without = Annotated[
     list[str] | None,
     typer.Option("--without", help="texts: leave out hashtags, handles, urls, emoji or numbers (repeat)"),
 ]
-_Column = Literal["conditional", "alone", "pmi"]
 _KINDS = ("hashtags", "handles", "urls", "emoji", "numbers", "accents")
-_COLUMNS: tuple[_Column, ...] = ("conditional", "alone", "pmi")
-_SHOWN = 15  # terms of each class that are printed
-_LISTED = 200  # terms of each class in JSON and reports
-_HARMLESS = "\n\t\u200c\u200d"  # not printable to Python; the last two join letters, and signs to one emoji
 _LOOKED_AT = 200  # entries of a folder, to tell texts from images
 
 
@@ -104,13 +97,6 @@ class GivenTexts:
     s: NDArray[Any]
     groups: Codes
     known: NDArray[np.bool_]
-
-
-def printable(text: str) -> str:
-    """The text without signs that would steer a terminal."""
-    if text.isprintable():
-        return text
-    return "".join(sign if sign.isprintable() or sign in _HARMLESS else "\ufffd" for sign in text)
 
 
 def are_texts(path: Path, column: str | None, group: str | None = None) -> bool:
@@ -194,103 +180,19 @@ def scan_corpus(
     """`lowtide scan` of texts."""
     given = read_given_texts(path, secret, text=text, group=group, encoding=encoding)
     tide = TIDE(features=terms.options, max_steps=steps, random_state=seed, progress=show_progress(quiet))
-    found = scan_texts(given.found.texts, given.s, groups=given.groups, estimator=tide)
-    print_scan(found, given)
+    found = scan_texts(given.found.texts, given.s, groups=given.groups, estimator=tide, secret=given.secret)
+    print_tables(found.tables())
+    note("these tables hold words of your texts and labels of the secret: keep them inside")
     if save is not None:
         found.density.save(save)
         out.print(f"density: {save}", soft_wrap=True)
         note(f"keep {save} inside: it holds labels of the secret, and words of your texts")
     if json is not None:
-        write_json(json, scan_json(found, given))
+        write_json(json, found.to_json())
     if report is not None:
-        lists = term_lists(found, sample_texts(found, given, samples, seed))
+        kind = modalities.get("texts")
         title = f"{path.name}: what it tells about {given.secret}"
-        page = Report(title=title, secret=given.secret, scan=found, terms=lists)
+        view = kind.view(given.found.texts, scan=found, single=samples, seed=seed)
+        page = make_report(title, given.secret, kind, scan=found, view=view)
         for written in write_report(page, report, figures=figures):
             out.print(f"written: {written}", soft_wrap=True)
-
-
-def print_scan(found: TextScan, given: GivenTexts) -> None:
-    """The most telling terms of each class, as tables."""
-    table = found.table
-    for place, label in enumerate(table.labels):
-        print_table(
-            escape(f"Words that point to {printable(given.secret)} = {printable(str(label))}, in bits"),
-            ["word", "texts", "after the words before it", "alone", "by counting"],
-            [
-                (
-                    printable(table.terms[j]),
-                    int(table.texts[j]),
-                    *(str(_term(table, j, place, what).bits) for what in _COLUMNS),
-                )
-                for j in top_terms(table, place, _SHOWN, least_count=2)
-            ],
-        )
-    out.print(
-        f"A whole text tells {found.information.bits} of the {found.entropy / NATS_PER_BIT:.3f} bits there are "
-        f"({found.texts:,} texts, {len(table):,} terms; held out, 95 %).",
-        soft_wrap=True,
-    )
-    note("these tables hold words of your texts and labels of the secret: keep them inside")
-
-
-def _term(table: TermTable, term: int, place: int, what: _Column) -> Estimate:
-    value, low, high = (float(getattr(table, f"{what}{end}")[term, place]) for end in ("", "_low", "_high"))
-    return Estimate(value, low, high, int(table.texts[term]))
-
-
-def scan_json(found: TextScan, given: GivenTexts) -> dict[str, object]:
-    """The scan as plain values. It holds words and labels, which stay inside."""
-    return {
-        "secret": given.secret,
-        "texts": found.texts,
-        "vocabulary": len(found.table),
-        "classes": len(found.table.labels),
-        "entropy_nats": found.entropy,
-        "information_nats": asdict(found.information),
-        "terms": {
-            str(label): [
-                {
-                    "term": found.table.terms[j],
-                    "texts": int(found.table.texts[j]),
-                    **{f"{what}_nats": asdict(_term(found.table, j, place, what)) for what in _COLUMNS},
-                }
-                for j in top_terms(found.table, place, _LISTED)
-            ]
-            for place, label in enumerate(found.table.labels)
-        },
-    }
-
-
-def term_lists(found: TextScan, samples: tuple[MarkedText, ...] = ()) -> TermLists:
-    """The most telling terms as a report shows them."""
-    table = found.table
-    lists = tuple(
-        tuple(
-            ToldTerm(
-                table.terms[j],
-                int(table.texts[j]),
-                told=_term(table, j, place, "conditional"),
-                alone=_term(table, j, place, "alone"),
-                pmi=_term(table, j, place, "pmi"),
-            )
-            for j in top_terms(table, place, _LISTED, least_count=2)
-        )
-        for place in range(len(table.labels))
-    )
-    return TermLists(tuple(map(str, table.labels)), lists, found.texts, len(table), samples)
-
-
-def sample_texts(found: TextScan, given: GivenTexts, samples: int, seed: int) -> tuple[MarkedText, ...]:
-    """Single texts with their telling words marked, for a report that stays inside."""
-    rng = np.random.default_rng([seed, 0x7E7])
-    some = np.sort(rng.permutation(len(given.s))[: max(0, samples)])
-    result = []
-    for row in some.tolist():
-        told = found.density.explain(given.found.texts[row])
-        evidence = float(np.abs([word.shapley[told.about] for word in told.words]).sum()) if told.words else 0.0
-        spans = tuple((span.text, evidence * (span.share or 0.0)) for span in told.spans())
-        belief = f"{told.labels[told.about]} {told.prior[told.about]:.0%} → {told.posterior[told.about]:.0%}"
-        if spans:
-            result.append(MarkedText(spans, f"what a reader believes: {belief}"))
-    return tuple(result)

@@ -30,6 +30,7 @@ from lowtide.disclose.certificate import Certificate, PolicyName, TwoSided
 from lowtide.disclose.membership import Membership
 from lowtide.errors import LowtideError
 from lowtide.files import write_whole
+from lowtide.formatting import html_of_markdown
 from lowtide.interface import Attack, Estimate, Guarantee
 
 FORMAT = "lowtide-release-card"
@@ -193,6 +194,13 @@ class ReleaseCard:
     def text(self) -> str:
         """The card as a page of Markdown, to be read in a minute."""
         return page(self)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        """What `text` says, for a notebook."""
+        return html_of_markdown(self.text())
 
 
 @cache

@@ -8,9 +8,15 @@ from numpy.typing import ArrayLike
 
 from lowtide.auditing.change import Change
 from lowtide.auditing.utility import UtilityReport, predicts_by_attackers
+from lowtide.disclose.card import ReleaseCard
+from lowtide.images import view as image_view
 from lowtide.images.comparison import changed_images
 from lowtide.images.encoder import are_images, as_images
+from lowtide.images.hider import ImageHider
+from lowtide.images.view import ImageMaps
 from lowtide.interface import Modality, Nouns
+from lowtide.report.card_view import HiddenCounts, count_features
+from lowtide.report.contents import Findings, Outline, Section
 
 
 class ImageModality:
@@ -59,6 +65,24 @@ class ImageModality:
         return predicts_by_attackers(release, utility, **options)
 
     # ── report ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    publishable = image_view.PUBLISHABLE
+
+    def sections(self, findings: Findings, view: ImageMaps | None = None) -> list[Section]:
+        """Maps over the average image, and single images."""
+        return image_view.sections(findings, view)
+
+    def view(self, samples: Any, **options: Any) -> ImageMaps | None:
+        """Maps over the average of images; options as of `lowtide.images.view.view`."""
+        return image_view.view(samples, **options)
+
+    def outline(self, hider: ImageHider) -> Outline:
+        """The trade-off of a plan, and the patches that it hides."""
+        return image_view.outline(hider)
+
+    def count_hidden(self, card: ReleaseCard) -> HiddenCounts:
+        """How many patches a card hides."""
+        return count_features(card)
 
     # ── verbs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

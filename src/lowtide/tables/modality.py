@@ -8,8 +8,13 @@ from numpy.typing import ArrayLike
 
 from lowtide.auditing.change import Change
 from lowtide.auditing.utility import UtilityReport
+from lowtide.disclose.card import ReleaseCard
 from lowtide.interface import Modality, Nouns
+from lowtide.report.card_view import HiddenCounts, count_features
+from lowtide.report.contents import Findings, Outline, Section
+from lowtide.tables import view as table_view
 from lowtide.tables.comparison import changed, row_count
+from lowtide.tables.hider import TableHider
 from lowtide.tables.utility import predicts
 
 
@@ -68,6 +73,23 @@ class TableModality:
         return predicts(release, utility, clean=clean, seed=seed, level=level)
 
     # ── report ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    publishable = table_view.PUBLISHABLE
+
+    def sections(self, findings: Findings, view: Any = None) -> list[Section]:
+        """The leaking columns."""
+        return table_view.sections(findings)
+
+    def view(self, samples: Any, **_: Any) -> None:
+        """Nothing: averages by column are in the scan, and single rows are never shown."""
+
+    def outline(self, hider: TableHider) -> Outline:
+        """The trade-off of a plan, and the columns that it hides."""
+        return table_view.outline(hider)
+
+    def count_hidden(self, card: ReleaseCard) -> HiddenCounts:
+        """How many columns a card hides."""
+        return count_features(card)
 
     # ── verbs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

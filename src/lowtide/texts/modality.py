@@ -8,9 +8,15 @@ from numpy.typing import ArrayLike
 
 from lowtide.auditing.change import Change
 from lowtide.auditing.utility import UtilityReport, predicts_by_attackers
+from lowtide.disclose.card import ReleaseCard
 from lowtide.interface import Modality, Nouns
+from lowtide.report.card_view import HiddenCounts
+from lowtide.report.contents import Findings, Outline, Section
+from lowtide.texts import view as text_view
 from lowtide.texts.comparison import changed_texts
 from lowtide.texts.encoder import are_texts
+from lowtide.texts.hider import TextHider
+from lowtide.texts.lists import TermLists
 
 
 class TextModality:
@@ -28,6 +34,8 @@ class TextModality:
         worth="the words",
         unit="word",
         counted="different words",
+        changed="were changed",
+        change_note="A word counts as changed where the release no longer has it, whatever stands there instead.",
     )
     options: type[Any]
     policies: tuple[str, ...]
@@ -59,6 +67,24 @@ class TextModality:
         return predicts_by_attackers(release, utility, **options)
 
     # ── report ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    publishable = text_view.PUBLISHABLE
+
+    def sections(self, findings: Findings, view: TermLists | None = None) -> list[Section]:
+        """What whole texts tell, the words that tell it, and single texts."""
+        return text_view.sections(findings, view)
+
+    def view(self, samples: Any, **options: Any) -> TermLists | None:
+        """The words that tell most; options as of `lowtide.texts.view.view`."""
+        return text_view.view(samples, **options)
+
+    def outline(self, hider: TextHider) -> Outline:
+        """The trade-off of a plan, and the words that it hides."""
+        return text_view.outline(hider)
+
+    def count_hidden(self, card: ReleaseCard) -> HiddenCounts:
+        """How many different words a card hides."""
+        return text_view.count_hidden(card)
 
     # ── verbs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
