@@ -17,9 +17,9 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from lowtide.cli.main import app
-from lowtide.cli.texts import printable
 from lowtide.cli.warn import marked
 from lowtide.density.artefact import Density
+from lowtide.formatting import printable
 
 PLAIN = [head + tail for head in ("ba", "do", "fi", "gu") for tail in ("lan", "mor", "nit", "pel", "ras", "vik")]
 TELLING = (("zorrik", "yalben"), ("plimda", "trenko"))

@@ -15,7 +15,7 @@ from PIL.PngImagePlugin import PngInfo
 
 from lowtide.errors import LowtideError
 from lowtide.files import write_whole
-from lowtide.formatting import plain
+from lowtide.formatting import in_ascii, plain
 from lowtide.images import heatmaps
 from lowtide.images.encoder import Grid, Pixels
 from lowtide.images.heatmaps import Unit, coloured, magnify, nats_in
@@ -44,6 +44,7 @@ class _Page:
 
     def write(self, place: tuple[float, float], text: str, size: int, *, anchor: str = "la", ink: str = _INK) -> None:
         """Write lines of text; the anchor says which corner of them is at the place."""
+        text = in_ascii(text)  # the font lacks signs for setting numbers
         wide, high = _extent(text, size)
         left = place[0] - {"l": 0.0, "m": wide / 2, "r": float(wide)}[anchor[0]]
         top = place[1] - {"a": 0.0, "m": high / 2, "d": float(high)}[anchor[1]]

@@ -104,7 +104,7 @@ class TableScan:
             "entropy_nats": self.entropy,
             "information_nats": asdict(self.information),
             "features": [asdict(leak) for leak in self.ranked()],
-            "columns": [asdict(column) for column in self.columns],
+            "columns": [{**asdict(column), "notes": list(column.notes)} for column in self.columns],
         }
 
     def __str__(self) -> str:
