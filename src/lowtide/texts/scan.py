@@ -93,9 +93,7 @@ class TextScan(Reported):
     """
 
     holds: ClassVar[str] = "labels of the secret, and words of your texts"  # what the saved density has of the data
-    private: ClassVar[str] = (
-        "these tables hold words of your texts and labels of the secret: keep them inside"  # why the tables stay inside, if they do
-    )
+    private: ClassVar[str] = "these tables hold words of your texts and labels of the secret: keep them inside"
     information: Estimate
     table: TermTable
     rows: int
