@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from numpy.typing import ArrayLike
 
 from lowtide.auditing.change import Change
-from lowtide.auditing.utility import UtilityReport, predicts_by_attackers
+from lowtide.auditing.utility import AttackOptions, UtilityReport, predicts_by_attackers
 from lowtide.disclose.card import ReleaseCard
 from lowtide.images import view as image_view
 from lowtide.images.comparison import changed_images
@@ -60,9 +60,11 @@ class ImageModality:
         """Compare n released images with the clean ones; the largest value of a byte is known without `peak`."""
         return changed_images(clean, release)
 
-    def predicts(self, release: Any, utility: ArrayLike, **options: Any) -> UtilityReport:
+    def predicts(
+        self, release: Any, utility: ArrayLike, *, clean: Any = None, **options: Unpack[AttackOptions]
+    ) -> UtilityReport:
         """Predict (n,) classes with the networks of the attackers."""
-        return predicts_by_attackers(release, utility, **options)
+        return predicts_by_attackers(release, utility, clean=clean, **options)
 
     # ── report ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from numpy.typing import ArrayLike
 
 from lowtide.auditing.change import Change
-from lowtide.auditing.utility import UtilityReport
+from lowtide.auditing.utility import AttackOptions, UtilityReport
 from lowtide.disclose.card import ReleaseCard
 from lowtide.interface import Modality, Nouns
 from lowtide.report.card_view import HiddenCounts, count_features
@@ -60,16 +60,10 @@ class TableModality:
         return changed(clean, release, peak=peak)
 
     def predicts(
-        self,
-        release: Any,
-        utility: ArrayLike | str,
-        *,
-        clean: Any = None,
-        seed: int = 0,
-        level: float = 0.95,
-        **_: Any,
+        self, release: Any, utility: ArrayLike | str, *, clean: Any = None, **options: Unpack[AttackOptions]
     ) -> UtilityReport:
         """Predict a column, (n,) values or a name, with models of tables; they are not those of the attackers."""
+        seed, level = options.get("seed", 0), options.get("level", 0.95)
         return predicts(release, utility, clean=clean, seed=seed, level=level)
 
     # ── report ───────────────────────────────────────────────────────────────────────────────────────────────────────

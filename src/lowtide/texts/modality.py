@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from numpy.typing import ArrayLike
 
 from lowtide.auditing.change import Change
-from lowtide.auditing.utility import UtilityReport, predicts_by_attackers
+from lowtide.auditing.utility import AttackOptions, UtilityReport, predicts_by_attackers
 from lowtide.disclose.card import ReleaseCard
 from lowtide.interface import Modality, Nouns
 from lowtide.report.card_view import HiddenCounts
@@ -62,9 +62,11 @@ class TextModality:
         """Compare n released texts with the clean ones, word by word; they have no `peak`."""
         return changed_texts(clean, release)
 
-    def predicts(self, release: Any, utility: ArrayLike, **options: Any) -> UtilityReport:
+    def predicts(
+        self, release: Any, utility: ArrayLike, *, clean: Any = None, **options: Unpack[AttackOptions]
+    ) -> UtilityReport:
         """Predict (n,) classes with the models of the attackers."""
-        return predicts_by_attackers(release, utility, **options)
+        return predicts_by_attackers(release, utility, clean=clean, **options)
 
     # ── report ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
