@@ -377,7 +377,7 @@ class Modality(Protocol):
         """The `Change` from n clean samples to the same n in a release; raises where they cannot be compared."""
         ...
 
-    def predicts(self, release: Any, utility: Any, **options: Any) -> Any:
+    def predicts(self, release: Any, utility: Any, *, clean: Any = None, **options: Any) -> Any:
         """The `UtilityReport` of models trained on a release to predict (n,) values; options as of `attack`."""
         ...
 

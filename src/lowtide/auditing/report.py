@@ -5,9 +5,8 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from numpy.typing import ArrayLike
 
@@ -15,7 +14,7 @@ from lowtide import modalities
 from lowtide.attack.lower_bound import LowerBound, audit_divergence
 from lowtide.attack.panel import AttackReport, attack
 from lowtide.auditing.change import Change
-from lowtide.auditing.utility import UtilityReport
+from lowtide.auditing.utility import AttackOptions, UtilityReport
 from lowtide.auditing.verdict import Gate, Verdict, give_verdict
 from lowtide.errors import LowtideError, within
 from lowtide.formatting import html_of, in_ascii, interval, text_of
@@ -144,12 +143,8 @@ def audit_samples(
     fail_above: float | Gate | None = None,
     epsilon: float | None = 0.1,
     secret: str = "secret",
-    groups: ArrayLike | None = None,
     peak: float | None = None,
-    attackers: Sequence[Any] | None = None,
-    seed: int = 0,
-    level: float = 0.95,
-    progress: bool | None = None,
+    **options: Unpack[AttackOptions],
 ) -> AuditReport:
     """Audit released samples of any kind.
 
@@ -163,15 +158,11 @@ def audit_samples(
         fail_above: the limit to keep, see `Gate`; a number is in nats.
         epsilon: ε of the divergence to bound from below; `None` for none.
         secret: what to call the secret.
-        groups: (n,) samples of one group, such as an author, stay on one side of the split.
         peak: largest value of a pixel, for the PSNR where a table holds pixels.
-        attackers: names of attackers of this kind of data, or attackers; all by default.
-        seed: the same seed gives the same report.
-        level: of the intervals; the divergence fails with probability 1 − level.
-        progress: whether to draw a progress bar; by default only on a terminal.
+        **options: see `AttackOptions`; the divergence fails with probability 1 − level.
     """
     limit = fail_above if fail_above is None or isinstance(fail_above, Gate) else Gate.nats(fail_above)
-    within("level", level, 0.0, 1.0, low_open=True, high_open=True)
+    level = float(within("level", options.get("level", 0.95), 0.0, 1.0, low_open=True, high_open=True))
     if epsilon is not None:
         within("epsilon", epsilon, 0.0, math.inf, high_open=True)
     kind = modalities.of(release)
@@ -180,20 +171,18 @@ def audit_samples(
             f"clean has {kind.count(clean)} rows and the release {kind.count(release)}; "
             "they must be the same rows, in the same order"
         )
-    options: dict[str, Any] = {"clean": clean, "groups": groups, "attackers": attackers}
-    options |= {"seed": seed, "level": level, "progress": progress}
-    attacks = attack(release, labels, **options)
+    attacks = attack(release, labels, clean=clean, **options)
     verdict = give_verdict(attacks, estimate, fail_above=limit, secret=secret)
     change, missing = (None, None) if clean is None else _measured(kind, clean, release, peak)
     divergence = None
     if epsilon is not None:
-        divergence = audit_divergence(attacks, epsilon, failure=round(1 - level, 12), seed=seed)
+        divergence = audit_divergence(attacks, epsilon, failure=round(1 - level, 12), seed=options.get("seed", 0))
     return AuditReport(
         attacks=attacks,
         divergence=divergence,
         change=change,
         change_missing=missing,
-        utility=None if utility is None else kind.predicts(release, utility, **options),
+        utility=None if utility is None else kind.predicts(release, utility, clean=clean, **options),
         estimate=estimate,
         verdict=verdict,
     )

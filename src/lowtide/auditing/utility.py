@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 from numpy.typing import ArrayLike
 
@@ -14,6 +14,24 @@ from lowtide.interface import Attack, Estimate
 from lowtide.labels import read_classes
 
 Data = Literal["release", "clean", "nothing"]
+
+
+class AttackOptions(TypedDict, total=False):
+    """How to attack, see `attack`.
+
+    Attributes:
+        groups: (n,) samples of one group, such as an author, stay on one side of the split.
+        attackers: names of attackers of this kind of data, or attackers; all by default.
+        seed: the same seed gives the same result; 0 by default.
+        level: of the intervals; 0.95 by default.
+        progress: whether to draw a progress bar; by default only on a terminal.
+    """
+
+    groups: ArrayLike | None
+    attackers: Sequence[Any] | None
+    seed: int
+    level: float
+    progress: bool | None
 
 
 @dataclass(frozen=True)
@@ -73,39 +91,18 @@ class UtilityReport:
 
 
 def predicts_by_attackers(
-    release: Any,
-    u: ArrayLike,
-    *,
-    clean: Any = None,
-    groups: ArrayLike | None = None,
-    attackers: Sequence[str] | None = None,
-    seed: int = 0,
-    level: float = 0.95,
-    progress: bool | None = None,
+    release: Any, u: ArrayLike, *, clean: Any = None, **options: Unpack[AttackOptions]
 ) -> UtilityReport:
-    """Train on released images or texts what attackers are made of, to predict the classes `u` of others.
+    """Train on released samples what attackers are made of, to predict the classes `u` of others.
 
     Args:
-        release: n images, or n texts.
+        release: n samples.
         u: (n,) classes.
         clean: the same before, as a control.
-        groups: (n,) of texts, such as their authors, that must stay on one side of the split.
-        attackers: names of the models, which are those of attackers; all by default.
-        seed: of the split and of the networks.
-        level: of the intervals.
-        progress: whether to draw a progress bar; by default only on a terminal.
+        **options: as of `attack`; attackers are the models here.
     """
     read_classes(u)
-    found = attack(
-        release,
-        u,
-        clean=clean,
-        groups=groups,
-        attackers=attackers,
-        seed=seed,
-        level=level,
-        progress=progress,
-    )
+    found = attack(release, u, clean=clean, **options)
     return UtilityReport(
         "classes",
         _prediction(found.guess, "nothing"),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from lowtide.attack.attackers import AttackRows, Maker
 from lowtide.auditing.change import Change
-from lowtide.auditing.utility import UtilityReport
+from lowtide.auditing.utility import AttackOptions, UtilityReport
 from lowtide.density.artefact import Density
 from lowtide.density.fitting import fit_batches, fit_rows
 from lowtide.density.options import Options
@@ -127,16 +127,10 @@ class TableModality:
         return changed(clean, release, peak=peak)
 
     def predicts(
-        self,
-        release: Any,
-        utility: ArrayLike | str,
-        *,
-        clean: Any = None,
-        seed: int = 0,
-        level: float = 0.95,
-        **_: Any,
+        self, release: Any, utility: ArrayLike | str, *, clean: Any = None, **options: Unpack[AttackOptions]
     ) -> UtilityReport:
         """Predict a column, (n,) values or a name, with models of tables; they are not those of the attackers."""
+        seed, level = options.get("seed", 0), options.get("level", 0.95)
         return predicts(release, utility, clean=clean, seed=seed, level=level)
 
     # ── report ───────────────────────────────────────────────────────────────────────────────────────────────────────

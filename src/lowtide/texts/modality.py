@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from numpy.typing import ArrayLike
 
 from lowtide.attack.attackers import AttackRows, Maker
 from lowtide.auditing.change import Change
-from lowtide.auditing.utility import UtilityReport, predicts_by_attackers
+from lowtide.auditing.utility import AttackOptions, UtilityReport, predicts_by_attackers
 from lowtide.density.artefact import Density
 from lowtide.density.options import Options
 from lowtide.density.tide import TIDE
@@ -118,9 +118,11 @@ class TextModality:
         """Compare n released texts with the clean ones, word by word; they have no `peak`."""
         return changed_texts(clean, release)
 
-    def predicts(self, release: Any, utility: ArrayLike, **options: Any) -> UtilityReport:
+    def predicts(
+        self, release: Any, utility: ArrayLike, *, clean: Any = None, **options: Unpack[AttackOptions]
+    ) -> UtilityReport:
         """Predict (n,) classes with the models of the attackers."""
-        return predicts_by_attackers(release, utility, **options)
+        return predicts_by_attackers(release, utility, clean=clean, **options)
 
     # ── report ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
