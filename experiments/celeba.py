@@ -26,7 +26,7 @@ from celeba_releases import SECRET, UTILITY, WAYS, Made, Read, Setup, faces, lab
 from lowtide.errors import LowtideError
 from lowtide.images.sheets import contact_sheet
 from lowtide.report.console import parse_arguments, print_table, write_json
-from lowtide.report.figures import Series, plot_frontiers
+from plots import Series, plot_frontiers
 
 # Table 2 of the paper, in percent: emotion and gender, by attackers that were never retrained.
 PAPER = {

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from lowtide import TIDE, Obfuscator, worlds
 from lowtide.attack.panel import attack
-from lowtide.auditing.distortion import column_rms, overall_rms
+from lowtide.auditing.change import column_rms, overall_rms
 from lowtide.errors import Floats
 from lowtide.interface import World
 from lowtide.report.console import parse_arguments, print_table, write_json
-from lowtide.report.figures import Series, plot_frontiers
 from lowtide.tables.policies import FixedColumns
 from peers.erasers import CorrelationRemover, Leace
 from peers.hiders import MutualInformation, RandomFeatures, Rival, UniformNoise
+from plots import Series, plot_frontiers
 
 Way = tuple[str, str, Floats, float]
 """A way to hide, its setting, the fresh rows as it releases them, and the share of values it keeps as they were."""

@@ -19,8 +19,8 @@ from lowtide.images.policies import FixedPatches
 from lowtide.images.released import all_flags
 from lowtide.images.sequential import SequentialPatches
 from lowtide.report.console import parse_arguments, print_table, write_json
-from lowtide.report.figures import Series, plot_frontiers
 from peers.image_hiders import Blur, LowerNoise, LowerRedacted, Pixelation, WholeNoise
+from plots import Series, plot_frontiers
 
 KEPT = (0.9, 0.8, 0.75, 0.7, 0.65, 0.6, 0.5, 0.4)
 PATCH = 4

@@ -25,7 +25,6 @@ from lowtide.features import Features
 from lowtide.interface import Estimate
 from lowtide.labels import read_classes
 from lowtide.report.console import print_table, write_json
-from lowtide.report.figures import Series, plot_frontiers
 from lowtide.table_files.reading import read
 from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.encoder import read_table
@@ -35,6 +34,7 @@ from lowtide.tables.policies import FixedColumns
 from lowtide.threads import one_thread
 from peers.erasers import CorrelationRemover, Leace
 from peers.hiders import MutualInformation, RandomFeatures, Rival, UniformNoise
+from plots import Series, plot_frontiers
 
 PANEL = ("logistic regression", "boosted trees")  # on these tables nobody else reads more
 USERS = ("boosted trees",)

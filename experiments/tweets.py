@@ -21,13 +21,15 @@ from sklearn.linear_model import LogisticRegression
 from lowtide import TIDE
 from lowtide.density.artefact import Density
 from lowtide.errors import Floats, LowtideError
+from lowtide.files import write_whole
 from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.report.console import parse_arguments, print_table, write_json
-from lowtide.report.figures import Series, plot_frontiers, plot_terms
 from lowtide.texts.lists import TermLists, ToldTerm
 from lowtide.texts.reading import TextSet, read_texts
 from lowtide.texts.scan import TermTable, scan_terms, top_terms
 from lowtide.texts.terms import TermOptions
+from lowtide.texts.view import draw_lists
+from plots import Series, plot_frontiers
 from tweet_releases import Released, releases
 
 FILE = "congress_tweets.csv.gz"
@@ -77,8 +79,9 @@ def main() -> None:
     if options.json is not None:
         rows = {"information": [asdict(one) for one in told], "releases": [asdict(one) for one in released]}
         write_json(options.json, {**rows, "ratio": ratio(told), "terms": plain_terms(table)})
-    figures = stem.with_suffix(".terms.png"), stem.with_suffix(".frontier.png")
-    plot_terms(lists(table, len(parts["train"][1])), figures[0], title="Words that tell the party", most=TOP)
+    figures = stem.with_suffix(".terms.svg"), stem.with_suffix(".frontier.png")
+    words = lists(table, len(parts["train"][1]))
+    write_whole(figures[0], draw_lists(words, "Words that tell the party", most=TOP))
     draw(released, figures[1])
     print("figures:", *figures)
 

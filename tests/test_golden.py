@@ -85,7 +85,7 @@ def test_plan(job):
     kind, _, made, *_ = job
     recorded = RECORDED[kind]["plan"]
     said = made.to_json()
-    curve = said["curve"] if "curve" in said else made.hider.policy.curve
+    curve = said.get("curve", made.hider.policy.curve)
     points = [
         point if isinstance(point, dict) else
         {"kept": point.kept, "nats": point.reading.leakage.value, "accuracy": point.reading.accuracy.value}

@@ -41,6 +41,10 @@ class Estimate:
     def __str__(self) -> str:
         return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
 
+    def _repr_html_(self) -> str:
+        """What `str` says and how many samples it rests on, for a notebook."""
+        return f"<span><strong>{self.value:.4f}</strong> [{self.low:.4f}, {self.high:.4f}] (n = {self.n:,})</span>"
+
 
 @dataclass(frozen=True)
 class Guarantee:
@@ -130,6 +134,8 @@ class Nouns:
         worth: what a share that is kept is a share of.
         unit: what an audit compares one by one.
         counted: what features are called where they are counted beside what is kept.
+        changed: what is said of units that are not as they were.
+        change_note: what counts as a change of a unit, in a sentence, where that is not plain.
     """
 
     row: str
@@ -142,6 +148,8 @@ class Nouns:
     worth: str
     unit: str
     counted: str
+    changed: str = "changed"
+    change_note: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,12 +179,12 @@ class Dataset:
     source: Any = field(default=None, repr=False)
 
 
-class TitledTable(NamedTuple):
-    """A table for a person: its title, the header, the rows, and a line below."""
+class TextTable(NamedTuple):
+    """A small table to print: its title, the names of its columns, its rows, and a note below it."""
 
     title: str
-    header: Sequence[str]
-    rows: Sequence[Sequence[Any]]
+    header: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
     note: str = ""
 
 
@@ -190,7 +198,7 @@ class PlanView(NamedTuple):
         private: why the plan file stays inside.
     """
 
-    tables: tuple[TitledTable, ...]
+    tables: tuple[TextTable, ...]
     lines: tuple[str, ...]
     plain: Mapping[str, Any]
     private: str
@@ -361,7 +369,40 @@ class Modality(Protocol):
 
     # Auditing
 
+    def count(self, x: Any) -> int:
+        """How many samples there are."""
+        ...
+
+    def change(self, clean: Any, release: Any, *, peak: float | None = None) -> Any:
+        """The `Change` from n clean samples to the same n in a release; raises where they cannot be compared."""
+        ...
+
+    def predicts(self, release: Any, utility: Any, *, clean: Any = None, **options: Any) -> Any:
+        """The `UtilityReport` of models trained on a release to predict (n,) values; options as of `attack`."""
+        ...
+
     # Report
+
+    @property
+    def publishable(self) -> str:
+        """What of a report of this kind may be published, in words."""
+        ...
+
+    def sections(self, findings: Any, view: Any = None) -> Sequence[Any]:
+        """The `Section`s that only this kind has; `view` is from the method of that name."""
+        ...
+
+    def view(self, samples: Any, *, scan: Any = None, hider: Any = None, single: int = 0, seed: int = 0) -> Any:
+        """What `sections` shows beyond the findings: averages over samples, and so many single ones; may be `None`."""
+        ...
+
+    def outline(self, hider: Any) -> Any:
+        """The `Outline` of a fitted plan."""
+        ...
+
+    def count_hidden(self, card: Any) -> Any:
+        """How many features a card hides: `HiddenCounts`."""
+        ...
 
     # Verbs
 

@@ -26,10 +26,12 @@ from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError, LowtideTypeError
 from lowtide.files import sha256_of, write_whole
-from lowtide.interface import Changed, Matched, Modality
+from lowtide.interface import Changed, Dataset, Modality, Nouns
 from lowtide.notes import note
 from lowtide.options import read_options
 from lowtide.progress import progress_bar
+from lowtide.report.html import write_report
+from lowtide.report.sections import make_report
 
 _WARN_BUDGET = 0.5  # nats about any class, for one text
 
@@ -62,7 +64,9 @@ def scan(
     modality, said = _kind(data, "scan", kind, options)
     opened = modality.open(data, secret, said, progress=progress)
     estimator = TIDE(modality.features(said), max_steps=steps, random_state=seed, progress=progress)
-    return modality.scan(opened, estimator, said)
+    found = modality.scan(opened, estimator, said)
+    title = f"{opened.name}: what it tells about {opened.secret}"
+    return replace(found, writer=_Writer(modality, title, opened, found, single=getattr(said, "samples", 0), seed=seed))
 
 
 def plan(
@@ -119,7 +123,9 @@ def plan(
     useful = None if utility is None else modality.utility(opened, utility)
     hider.fit(opened.samples, opened.labels, groups=opened.groups, utility=useful)
     layout = modality.layout(opened, said, locks, utility)
-    return Plan(modality.name, opened.secret, layout, hider.hider_)
+    title = f"{opened.name}: a plan to hide {opened.secret}"
+    made = Plan(modality.name, opened.secret, layout, hider.hider_)
+    return replace(made, writer=_Writer(modality, title, opened, plan=made, card=made.card))
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,15 +135,17 @@ class Release:
     Attributes:
         data: the released object, or the path it was written to.
         card: what was done, what may be promised, and what was measured.
+        nouns: what the kind of data calls its things.
         written: every file that was written, by what it is.
     """
 
     data: Any = field(repr=False)
     card: ReleaseCard
+    nouns: Nouns
     written: Mapping[str, Path] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return f"{self.card.rows:,} samples released, {self.card.changed:.1%} of the units changed"
+        return f"{self.card.rows:,} {self.nouns.rows}, {self.card.changed:.1%} of the {self.nouns.unit}s changed"
 
     def to_json(self) -> dict[str, Any]:
         """The card as plain values."""
@@ -176,7 +184,7 @@ def release(
     if not is_file:
         noise = _noise(made, key_file)
         shown = made.modality.release_object(data, made, noise=noise, ids=ids)
-        return Release(shown, made.card)
+        return Release(shown, made.card, made.modality.nouns)
     if out is None:
         raise LowtideError("a file or folder is released into another one; say where with out=")
     job = made.modality.release_job(Path(data), made, said, ids=ids, progress=progress)
@@ -192,7 +200,8 @@ def release(
         job.finish()
     card = tally.card(sha256_of(target))
     cards = {name: write_whole(path, card.files()[name]) for name, path in card_paths(target).items()}
-    return Release(target, card, {"released": target, **cards, **{n: p for n, p in extra.items() if p.exists()}})
+    kept = {name: path for name, path in extra.items() if path.exists()}
+    return Release(target, card, made.modality.nouns, {"released": target, **cards, **kept})
 
 
 class Tally:
@@ -252,53 +261,30 @@ def audit(
         progress: whether to draw a progress bar; by default only on a terminal.
         **options: `kind`, and those of the kind.
     """
-    return audit_matched(
-        *match(release, reference, secret, utility=utility, progress=progress, **options),
-        card=find_card(release, card),
-        gate=read_gate(fail_above),
-        attackers=attackers,
-        epsilon=epsilon,
-        seed=seed,
-        progress=progress,
-    )
-
-
-def match(
-    release: Any, reference: Any, secret: Any, *, utility: Any = None, progress: bool | None = None, **options: Any
-) -> tuple[Modality, Matched]:
-    """Open a release and what it was made from, for `audit_matched`; arguments as for `audit`."""
     if secret is None:
         raise LowtideError("an audit needs the secret: the name of a column of the reference, or its values")
+    made = plan if plan is None or isinstance(plan, Plan) else Plan.load(plan)
+    gate, known = read_gate(fail_above), find_card(release, card)
     modality, said = _kind(release, "audit", options.pop("kind", None), options)
-    return modality, modality.match(release, reference, secret, said, utility=utility, progress=progress)
-
-
-def audit_matched(
-    modality: Modality,
-    matched: Matched,
-    *,
-    card: ReleaseCard | None = None,
-    gate: Gate | None = None,
-    attackers: Sequence[Any] | None = None,
-    epsilon: float | None = 0.1,
-    seed: int = 0,
-    progress: bool | None = None,
-) -> AuditReport:
-    """Attack a release that was opened by `match`; arguments as for `audit`."""
-    return audit_samples(
+    matched = modality.match(release, reference, secret, said, utility=utility, progress=progress)
+    data = matched.data
+    found = audit_samples(
         matched.release,
-        matched.data.labels,
+        data.labels,
         clean=matched.clean,
-        estimate=None if card is None else card.leakage,
+        estimate=None if known is None else known.leakage,
         utility=matched.utility,
         fail_above=gate,
         epsilon=epsilon,
-        secret=matched.data.secret,
-        groups=matched.data.groups,
+        secret=data.secret,
+        groups=data.groups,
         attackers=attackers,
         seed=seed,
         progress=progress,
     )
+    name = Path(release).name if isinstance(release, (str, os.PathLike)) else data.name
+    title = f"{name}: what it still tells about {data.secret}"
+    return replace(found, writer=_Writer(modality, title, data, plan=made, audit=found, card=known))
 
 
 def warn(
@@ -328,11 +314,41 @@ def warn(
 
 
 def verify(card: ReleaseCard | str | Path, data: str | Path) -> bool:
-    """Whether a released file or folder is the one that a card was written for."""
-    found = card if isinstance(card, ReleaseCard) else ReleaseCard.load(card)
-    if found.data_sha256 is None:
-        raise LowtideError("the card has no hash: it is that of a plan, not of a release; give the card of the release")
-    return found.data_sha256 == sha256_of(Path(data))
+    """Whether a released file or folder is the very one that a card was written for."""
+    return (card if isinstance(card, ReleaseCard) else ReleaseCard.load(card)).matches(data)
+
+
+@dataclass(frozen=True, eq=False)
+class _Writer:
+    """Writes the report of a result, from the data it is about."""
+
+    modality: Modality
+    title: str
+    data: Dataset
+    scan: Any = None
+    plan: Plan | None = None
+    audit: AuditReport | None = None
+    card: ReleaseCard | None = None
+    single: int = 0
+    seed: int = 0
+
+    def __call__(self, path: Path, *, figures: Path | None = None, scan: Any = None) -> list[Path]:
+        """Write the page and its figures."""
+        hider, found = None if self.plan is None else self.plan.hider, scan or self.scan
+        view = None
+        if found is not None or hider is not None:
+            view = self.modality.view(self.data.samples, scan=found, hider=hider, single=self.single, seed=self.seed)
+        page = make_report(
+            self.title,
+            self.data.secret,
+            self.modality,
+            scan=found,
+            plan=None if hider is None else self.modality.outline(hider),
+            audit=self.audit,
+            card=self.card,
+            view=view,
+        )
+        return write_report(page, path, figures=figures)
 
 
 def card_paths(out: Path) -> dict[str, Path]:
@@ -375,12 +391,13 @@ def _kind(source: Any, verb: str, kind: str | None, given: Mapping[str, Any]) ->
     if kind is not None:
         modality = modalities.get(kind)
     else:
-        modality = next((one for one in modalities.kinds() if one.claims_source(source, given)), None)
-        if modality is None:
+        found = next((one for one in modalities.kinds() if one.claims_source(source, given)), None)
+        if found is None:
             raise LowtideTypeError(
                 f"{type(source).__name__} is not data that Lowtide reads; give a path, a data frame, an array, images "
                 "or texts"
             )
+        modality = found
     return modality, _options(modality, verb, given)
 
 

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowtide.attack.panel import AttackReport
-from lowtide.auditing.verdict import Gate, give_verdict, percentages
+from lowtide.auditing.verdict import Gate, give_verdict
 from lowtide.errors import LowtideError
+from lowtide.formatting import percentages
 from lowtide.interface import Attack, Estimate
 
 

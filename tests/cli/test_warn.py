@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from lowtide.formatting import printable
 from rich.console import Console
 from typer.testing import CliRunner
 
 from lowtide.cli.main import app
 from lowtide.cli.warn import marked
 from lowtide.density.artefact import Density
+from lowtide.formatting import printable
 
 PLAIN = [head + tail for head in ("ba", "do", "fi", "gu") for tail in ("lan", "mor", "nit", "pel", "ras", "vik")]
 TELLING = (("zorrik", "yalben"), ("plimda", "trenko"))

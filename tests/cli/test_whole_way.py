@@ -34,7 +34,7 @@ def test_scan_names_the_town(home, lowtide, tmp_path):
         "date",
     )
     assert (tmp_path / "s.html").read_text().lstrip().lower().startswith("<!doctype html>")
-    assert {path.name for path in (tmp_path / "figures").iterdir()} == {"leaks.png", "leaks.svg"}
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {"leaks.svg"}
     assert (tmp_path / "density" / "config.json").is_file()
     assert "labels of the secret" in ran.err
 
@@ -126,7 +126,7 @@ def test_audit_passes_what_was_hidden(home, audited):
     said = json.loads((home.folder / "a.json").read_text())
     assert said["verdict"]["passed"] is True
     assert "beast" in (home.folder / "a.html").read_text()
-    assert (home.folder / "audit" / "attacks.png").is_file()
+    assert (home.folder / "audit" / "attacks.svg").is_file()
 
 
 def test_audit_fails_what_was_not_hidden(home, lowtide, tmp_path):

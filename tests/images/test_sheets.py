@@ -26,6 +26,13 @@ def holds(page, image):
     return any(np.array_equal(page[y : y + high, x : x + wide], image) for y, x in starts)
 
 
+def written(path, draw, *args, **options):
+    """Draw into a file; the sheet in words."""
+    content, alt = draw(*args, **options)
+    path.write_bytes(content)
+    return alt
+
+
 def test_a_sheet_holds_its_images_pixel_by_pixel(tmp_path):
     images, path = [scene(32, 32, seed=seed) for seed in range(3)], tmp_path / "sheet.png"
     grid = Grid(32, 32, 3, 8)
@@ -64,20 +71,20 @@ def test_a_sheet_takes_any_label(text, tmp_path):
 def test_a_map_marks_the_strongest_patch_and_says_so(tmp_path):
     grid, values = Grid(24, 20, 3, 4), np.zeros(30)
     values[17], values[3] = 0.5 * NATS_PER_BIT, 0.02
-    alt = draw_map(tmp_path / "map.png", scene(), values, grid, title="Smiles", outline=values > 0.1)
+    alt = written(tmp_path / "map.png", draw_map, scene(), values, grid, title="Smiles", outline=values > 0.1)
     assert "row 4 of 6 from the top, column 3 of 5 from the left, tells 0.5 bits" in alt
     assert "1 of 30 have 90% of the sum" in alt
     assert Image.open(tmp_path / "map.png").text["Description"] == f"Smiles. {alt}"
     page, inner = pixels_of(tmp_path / "map.png"), heat(scene(), values, grid, scale=34)[12 * 34 + 20 :, 8 * 34 + 20 :]
     assert holds(page, inner[: 4 * 34 - 40, : 4 * 34 - 40])
     assert not holds(page, heat(scene(), values, grid, scale=34)), "the frame is drawn over it"
-    draw_map(tmp_path / "none.png", scene(), np.zeros(30), grid, title="Nothing")
+    written(tmp_path / "none.png", draw_map, scene(), np.zeros(30), grid, title="Nothing")
     assert holds(pixels_of(tmp_path / "none.png"), heat(scene(), np.zeros(30), grid, scale=34))
 
 
 def test_what_is_hidden_is_striped_and_said(tmp_path):
     grid, hidden = Grid(24, 20, 3, 4), np.isin(np.arange(30), [11, 12])
-    alt = draw_hidden(tmp_path / "hidden.png", scene(), hidden, grid, title="Smiles")
+    alt = written(tmp_path / "hidden.png", draw_hidden, scene(), hidden, grid, title="Smiles")
     assert alt.startswith("2 of 30 patches are hidden, within rows 3 to 3 of 6 from the top, columns 2 to 3 of 5")
     assert Image.open(tmp_path / "hidden.png").text["Description"] == f"Smiles. {alt}"
     page = pixels_of(tmp_path / "hidden.png")

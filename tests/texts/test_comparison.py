@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowtide import worlds
-from lowtide.auditing.judging import audit
+from lowtide.auditing.report import audit_samples
 from lowtide.errors import LowtideError
 from lowtide.texts.comparison import changed_texts
 
@@ -68,7 +68,7 @@ def test_an_audit_of_texts_reads_what_is_there_and_not_what_is_gone():
     release = [world.text(one[~np.isin(one, charged)]) for one in sequences]
     labels = np.array(["OKAPI", "ZEBRA"])[s]
     groups = np.arange(len(s)) // 4
-    found = audit(release, labels, clean=clean, groups=groups, attackers=("words",), secret="beast")
+    found = audit_samples(release, labels, clean=clean, groups=groups, attackers=("words",), secret="beast")
     before, after = found.attacks.clean[0].accuracy, found.attacks.retrained[0].accuracy
     assert before.low > 0.6
     assert after.value < before.low

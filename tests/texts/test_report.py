@@ -9,25 +9,24 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image
 
+from lowtide import modalities
 from lowtide.auditing.change import Change
-from lowtide.auditing.judging import audit
+from lowtide.auditing.report import audit_samples
 from lowtide.disclose.budget import Reading
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_disclosed, certify_plan
 from lowtide.errors import LowtideError
-from lowtide.images.view import UNSAFE
+from lowtide.formatting import shown, visible, wide
 from lowtide.interface import NATS_PER_BIT, Estimate
-from lowtide.report.contents import marks
-from lowtide.report.figures import plot_terms
-from lowtide.report.html import MarkedText, Report, TermLists, ToldTerm, render, write_report
+from lowtide.report.contents import UNSAFE, Outline
+from lowtide.report.html import render, write_report
+from lowtide.report.sections import make_report
 from lowtide.report.svg import Across, whisker
-from lowtide.report.views import TEXTS, shown, visible, wide
 from lowtide.tables.planning import Point
 from lowtide.tables.scan import FeatureLeak, TableScan
-from lowtide.texts.lists import describe_terms, is_sure, told_range
-from lowtide.texts.view import draw_terms
+from lowtide.texts.lists import MarkedText, TermLists, ToldTerm, describe_terms, is_sure, told_range
+from lowtide.texts.view import draw_lists, draw_terms
 from lowtide.worlds import redundant_bit
 
 LABELS = ("ZEBRA", "OKAPI")
@@ -43,6 +42,24 @@ HOSTILE = [
     "x\x00\n\u202ey\ud800",
     "q" * 10_000,
 ]
+
+
+def report_of(
+    title,
+    secret,
+    scan=None,
+    curve=(),
+    features=(),
+    chosen=None,
+    budget="",
+    audit=None,
+    card=None,
+    terms=None,
+    kind="texts",
+):
+    plan = Outline(features, curve, chosen, budget)
+    options = {"scan": scan, "plan": plan, "audit": audit, "card": card, "view": terms}
+    return make_report(title, secret, modalities.get(kind), **options)
 
 
 def around(value, half=0.02, n=500):
@@ -100,14 +117,29 @@ def a_card(certificate, shares):
 def judged():
     """An audit whose change is one of texts."""
     x, s = redundant_bit(3, flip=0.2).sample(300, 5)
-    found = audit(x, s, clean=x, secret="region", attackers=["logistic regression"])
+    found = audit_samples(x, s, clean=x, secret="region", attackers=["logistic regression"])
     return replace(found, change=Change(0.1234, None, None, (), 1200))
 
 
 @pytest.fixture(scope="module")
-def report(judged):
-    card = a_card(certify_plan(0.2, [0.5, 0.5], ratios=[0.3] * M, hidden=list(HIDDEN)), HIDDEN)
-    return Report("notes", "region", a_scan(), a_curve(), NAMES, HIDDEN, "55%", judged, card, terms=some_lists())
+def parts(judged):
+    return {
+        "title": "notes",
+        "secret": "region",
+        "scan": a_scan(),
+        "curve": a_curve(),
+        "features": NAMES,
+        "chosen": HIDDEN,
+        "budget": "55%",
+        "audit": judged,
+        "card": a_card(certify_plan(0.2, [0.5, 0.5], ratios=[0.3] * M, hidden=list(HIDDEN)), HIDDEN),
+        "terms": some_lists(),
+    }
+
+
+@pytest.fixture(scope="module")
+def report(parts):
+    return report_of(**parts)
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +199,7 @@ def bars(tree, kind):
 
 class TestWhoMayReadIt:
     def test_words_and_labels_stand_in_sections_that_stay_inside_only(self, report, page):
-        read, found = Parsed(page), marks(report)
+        read, found = Parsed(page), report.marks
         telling = (*NAMES, *LABELS, "הים")
         inside = {section for section, source in read.source.items() if any(word in source for word in telling)}
         assert inside == {"words", "marked"}
@@ -177,8 +209,8 @@ class TestWhoMayReadIt:
         assert all(name in read.words["words"] for name in (*NAMES, *LABELS))
         assert "הים" in read.words["marked"]
 
-    def test_a_table_would_list_them(self, report):
-        read = Parsed(render(replace(report, terms=None, audit=None)))
+    def test_a_table_would_list_them(self, parts):
+        read = Parsed(render(report_of(**{**parts, "terms": None, "audit": None, "kind": "tables"})))
         assert all(
             all(name in read.words[section] for name in np.array(NAMES)[HIDDEN]) for section in ("leaks", "card")
         )
@@ -201,22 +233,22 @@ class TestWhoMayReadIt:
 
     def test_all_hidden_words_are_listed_there(self):
         many = tuple(f"word{k}" for k in range(700))
-        read = Parsed(render(Report("t", "s", terms=some_lists(hidden=many))))
+        read = Parsed(render(report_of("t", "s", terms=some_lists(hidden=many))))
         assert " ".join(many) in read.said("words")
 
     def test_options_with_words_are_counted(self, page):
         assert "keep = 2 entries; budget = 0.05" in Parsed(page).said("card")
 
-    def test_without_lists_no_word_is_told(self, report):
-        bare = TermLists((), (), 12_345, 5_000)
-        read = Parsed(render(replace(report, terms=bare, chosen=None)))
+    @pytest.mark.parametrize("bare", [None, TermLists((), (), 12_345, 5_000)])
+    def test_without_lists_no_word_is_said(self, parts, bare):
+        read = Parsed(render(report_of(**{**parts, "terms": bare, "chosen": None})))
         assert read.sections() == tuple(name for name in SECTIONS if name not in ("words", "marked"))
         assert not any(name in source for source in read.source.values() for name in NAMES)
         assert UNSAFE not in read.text
 
     def test_partly_hidden_words_are_counted(self):
         card = a_card(certify_disclosed(0.1, [0.5, 0.5], features=M), HIDDEN / 4)
-        read = Parsed(render(Report("t", "region", card=card, terms=some_lists())))
+        read = Parsed(render(report_of("t", "region", card=card, terms=some_lists())))
         assert f"Hidden in some texts {HIDDEN.sum()} of {M} different words" in read.said("card")
         assert "Word by word" in read.said("card")
 
@@ -227,26 +259,49 @@ class TestItsWords:
         assert read.sections() == SECTIONS
         assert [attrs["href"] for attrs in read.of("verdict", "a")] == [f"#{name}" for name in SECTIONS[1:]]
 
-    def test_it_speaks_of_texts(self, report, page):
+    def test_it_speaks_of_texts(self, parts, page):
         read = Parsed(page)
         assert not any(TABLE_WORDS.search(read.said(section)) for section in SECTIONS if section != "card")
         assert "A whole text tells 0.577" in read.said("leaks")
         assert "6 of 8 different words carry nine tenths of it." in read.said("leaks")
-        plan = Parsed(render(Report("t", "region", curve=report.curve, features=NAMES, terms=some_lists())))
+        plan = Parsed(render(report_of("t", "region", curve=parts["curve"], features=NAMES, terms=some_lists())))
         assert "A text as it is tells" in plan.said("verdict")
 
-    def test_change_of_texts(self, report, page):
+    def test_change_of_texts(self, parts, page):
         assert "12.3 % of the words were changed (1,200 texts)." in Parsed(page).said("change")
-        only = Report("t", "region", audit=report.audit)
-        assert only.nouns is TEXTS, "texts are known by their change, too"
+        only = report_of("t", "region", audit=parts["audit"])
         assert not TABLE_WORDS.search(Parsed(render(only)).text)
-        assert "Words changed 30.0 %" in Parsed(page).said("card")
+
+    def test_one_share_of_changed_words(self, parts, page):
+        read = Parsed(page)
+        assert "A word counts as changed where the release no longer has it" in read.said("change")
+        assert "Words changed" not in read.said("card"), "the card counts otherwise than the audit"
+        assert "30.0 %" not in read.text
+        alone = Parsed(render(report_of(**{**parts, "audit": None})))
+        assert "Words changed 30.0 %" in alone.said("card")
+
+    @pytest.mark.parametrize(("name", "hidden"), [("37 listed terms", 37), ("0 listed terms", 0)])
+    def test_a_card_of_texts_counts_terms_of_the_vocabulary(self, parts, name, hidden):
+        certificate = certify_plan(0.2, [0.5, 0.5], ratios=[0.3] * 2, hidden=[True, False])
+        features = (Feature(name, float(hidden > 0)), Feature("all other words", 0.0))
+        card = replace(parts["card"], certificate=certificate, features=features, parameters={"terms": 5000})
+        read = Parsed(render(report_of("t", "region", card=card)))
+        assert f"Hidden for everybody {hidden} of 5,000 different words" in read.said("card")
+        assert f"released as it is ({5000 - hidden:,} different words)." in read.said("card")
+
+    def test_a_card_of_texts_decided_one_by_one_counts_no_word_as_hidden_for_everybody(self, parts):
+        certificate = certify_disclosed(0.1, [0.5, 0.5], features=1)
+        features = (Feature("words of the policy", 0.2),)
+        card = replace(parts["card"], certificate=certificate, features=features, parameters={"terms": 5000})
+        read = Parsed(render(report_of("t", "region", card=card)))
+        assert "Hidden for everybody 0 of 5,000 different words" in read.said("card")
+        assert "1 of 1" not in read.text
 
     def test_any_scan_with_information_will_do(self):
         class Look:
-            information, entropy = around(0.4), float(np.log(2))
+            information, entropy, shares = around(0.4), float(np.log(2)), None
 
-        read = Parsed(render(Report("t", "region", Look(), terms=some_lists())))
+        read = Parsed(render(report_of("t", "region", Look(), terms=some_lists())))
         assert "A whole text tells 0.577" in read.said("leaks")
         assert not read.of("leaks", "svg")
 
@@ -262,17 +317,17 @@ class TestItsWords:
 
     def test_a_long_list_is_cut_and_says_so(self):
         many = tuple(told(f"word{k:03}", 0.9 - k / 100) for k in range(70))
-        read = Parsed(render(Report("t", "s", terms=some_lists(terms=(many, ())))))
+        read = Parsed(render(report_of("t", "s", terms=some_lists(terms=(many, ())))))
         assert "10 more are not listed" in read.said("words")
         assert "word059" in read.said("words")
         assert "word060" not in read.said("words")
 
     def test_an_empty_list(self):
-        read = Parsed(render(Report("t", "s", terms=some_lists(terms=((), some_lists().terms[1])))))
+        read = Parsed(render(report_of("t", "s", terms=some_lists(terms=((), some_lists().terms[1])))))
         assert "towards ZEBRA No word tells enough to be listed. towards OKAPI" in read.said("words")
         assert read.said("words").count("all in bits, with intervals") == 1
         nothing = some_lists(terms=((), ()), samples=())
-        assert Parsed(render(Report("t", "s", terms=nothing))).sections() == ("verdict", "reading")
+        assert Parsed(render(report_of("t", "s", terms=nothing))).sections() == ("verdict", "reading")
 
 
 class TestCharts:
@@ -298,7 +353,7 @@ class TestCharts:
     def test_classes_share_one_scale(self):
         lists = some_lists(terms=((told("harbour", 0.8),), (told("barley", 0.2),)))
         widths = re.findall(
-            r'class="bar free" x="[\d.]+%" y="\d+" width="([\d.]+)%"', render(Report("t", "s", terms=lists))
+            r'class="bar free" x="[\d.]+%" y="\d+" width="([\d.]+)%"', render(report_of("t", "s", terms=lists))
         )
         assert float(widths[0]) == pytest.approx(4 * float(widths[1]), rel=0.01)
 
@@ -356,13 +411,13 @@ class TestMarkedTexts:
 
     def test_a_text_that_tells_nothing(self):
         text = MarkedText((("quiet words", 0.0),), "of ZEBRA")
-        read = Parsed(render(Report("t", "s", terms=some_lists(samples=(text,)))))
+        read = Parsed(render(report_of("t", "s", terms=some_lists(samples=(text,)))))
         assert "Tells most: nothing." in read.said("marked")
         assert not [attrs for attrs in read.of("marked", "mark") if "title" in attrs]
 
     def test_a_long_text_is_cut(self):
         text = MarkedText((("a" * 1000, 0.1), ("b" * 10_000, 0.2), ("c", 0.3)), "of ZEBRA")
-        source = render(Report("t", "s", terms=some_lists(samples=(text,))))
+        source = render(report_of("t", "s", terms=some_lists(samples=(text,))))
         quote = re.sub("<[^>]*>", "", source[source.index("<blockquote") : source.index("</blockquote>")])
         assert quote == "a" * 1000 + "b" * 499 + "…"
 
@@ -373,7 +428,7 @@ class TestHarmless:
         terms = ((told(evil), told("fine")), (told(evil),))
         text = MarkedText(((evil, 0.4), ("fine", 0.0)), evil)
         source = render(
-            Report("t", "s", terms=some_lists(classes=(evil, "b"), terms=terms, samples=(text,), hidden=(evil,)))
+            report_of("t", "s", terms=some_lists(classes=(evil, "b"), terms=terms, samples=(text,), hidden=(evil,)))
         )
         read = Parsed(source)
         assert not {"script", "img", "link", "iframe"} & {tag for _, tag, _ in read.tags}
@@ -418,51 +473,50 @@ class TestHarmless:
         lists = some_lists(
             classes=("V" * 90, "年" * 60, "c"), terms=(long, long, ()), samples=(text,), hidden=("W" * 90,)
         )
-        pages = [render(report), render(Report("t", "s", terms=lists))]
+        pages = [render(report), render(report_of("t", "s", terms=lists))]
         assert widths([(source, width) for source in pages for width in (390, 1280)]) == [390, 1280, 390, 1280]
 
 
 class TestFiles:
-    def test_the_figure_says_that_it_stays_inside(self, report, tmp_path):
+    def test_the_figure_says_that_it_stays_inside(self, parts, report, tmp_path):
         written = write_report(report, tmp_path / "r.html", figures=tmp_path / "figures")
-        names = ["terms.png", "terms.svg", "tradeoff.png", "attacks.png", "tradeoff.svg", "attacks.svg"]
+        names = ["terms.svg", "tradeoff.svg", "attacks.svg"]
         assert [path.name for path in written[1:]] == names
         assert {path.name for path in (tmp_path / "figures").iterdir()} == set(names)
-        with Image.open(written[1]) as figure:
-            about = figure.text["Description"]
+        tree = ElementTree.fromstring(written[1].read_bytes())  # noqa: S314 - our own drawing
+        about = next(node.text for node in tree if node.tag.endswith("desc"))
         assert about.startswith(f"{UNSAFE}. notes.")
-        assert describe_terms(report.terms, 20) in about
+        assert describe_terms(parts["terms"], 20) in about
         assert all(word in about for word in ("harbour", "quarry", *LABELS))
-        assert UNSAFE in written[2].read_text()
-        assert not any(word in path.read_text() for path in written[5:] for word in (*NAMES, *LABELS, UNSAFE))
+        assert UNSAFE in next(node.text for node in tree if node.get("class") == "file-title")
+        assert not any(word in path.read_text() for path in written[2:] for word in (*NAMES, *LABELS, UNSAFE))
 
     def test_no_figure_without_words(self, tmp_path):
-        nothing = Report("t", "s", terms=some_lists(terms=((), ())))
+        nothing = report_of("t", "s", terms=some_lists(terms=((), ())))
         assert len(write_report(nothing, tmp_path / "r.html", figures=tmp_path / "figures")) == 1
 
-    def test_any_words_and_two_to_six_classes(self, tmp_path):
+    def test_any_words_and_two_to_six_classes(self):
         odd = ("W" * 200, "#שלום", "مرحبا", "\U0001f30a\U0001f468\u200d\U0001f467", "灯台守", "$x^2$", *HOSTILE)
         many = tuple(told(term, 0.5 - k / 20, texts=2 if k % 3 else 900) for k, term in enumerate(odd))
+        sizes, said = [], []
         for classes in (2, 5):
             lists = TermLists(("L" * 90, *"bcde")[:classes], ((), *[many] * (classes - 1)), 1000, 50)
-            plot_terms(lists, tmp_path / f"{classes}.png", title="t" * 300, most=9)
-        with Image.open(tmp_path / "2.png") as two, Image.open(tmp_path / "5.png") as five:
-            assert five.width > two.width
-            assert five.height > two.height
-            assert "Towards b: 9 words, the first of them" in two.text["Description"]
-            assert "no telling word" in two.text["Description"]
+            tree = ElementTree.fromstring(draw_lists(lists, "t" * 300, most=9))  # noqa: S314 - our own drawing
+            sizes.append((int(tree.get("width")), int(tree.get("height"))))
+            said.append(next(node.text for node in tree if node.tag.endswith("desc")))
+        assert sizes[1][0] > sizes[0][0]
+        assert sizes[1][1] > sizes[0][1]
+        assert "Towards b: 9 words, the first of them" in said[0]
+        assert "no telling word" in said[0]
 
-    def test_the_same_bytes_every_time(self, tmp_path):
-        for kind in ("png", "svg"):
-            for run in (1, 2):
-                plot_terms(some_lists(), tmp_path / f"{run}.{kind}", title="t")
-            assert (tmp_path / f"1.{kind}").read_bytes() == (tmp_path / f"2.{kind}").read_bytes()
+    def test_the_same_bytes_every_time(self):
+        assert draw_lists(some_lists(), "t") == draw_lists(some_lists(), "t")
 
-    def test_refuses_what_it_cannot_draw(self, tmp_path):
+    def test_refuses_what_it_cannot_draw(self):
         with pytest.raises(LowtideError, match="lists has no class"):
-            plot_terms(TermLists((), (), 10, 10), tmp_path / "a.png", title="t")
+            draw_lists(TermLists((), (), 10, 10), "t")
         with pytest.raises(LowtideError, match="most must be at least 1"):
-            plot_terms(some_lists(), tmp_path / "a.png", title="t", most=0)
+            draw_lists(some_lists(), "t", most=0)
 
 
 class TestRefuses:
@@ -506,8 +560,8 @@ class TestRefuses:
             make()
         assert "harbour" not in str(error.value)
 
-    def test_plans_that_contradict_each_other(self, report):
+    def test_plans_that_contradict_each_other(self, parts, page):
         with pytest.raises(LowtideError, match="different words"):
-            replace(report, terms=some_lists(hidden=("harbour",)))
-        agreed = replace(report, terms=some_lists(hidden=tuple(report.hidden)))
-        assert agreed.hidden_terms == report.hidden_terms
+            report_of(**{**parts, "terms": some_lists(hidden=("harbour",))})
+        same = some_lists(hidden=tuple(np.array(NAMES)[HIDDEN].tolist()))
+        assert render(report_of(**{**parts, "terms": same})) == page

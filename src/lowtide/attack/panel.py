@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -12,7 +12,16 @@ from numpy.typing import ArrayLike
 
 from lowtide import modalities
 from lowtide.attack import scores
-from lowtide.attack.attackers import Attacker, AttackRows, Continued, Maker, Together, as_maker, plugged_attackers
+from lowtide.attack.attackers import (
+    Attacker,
+    AttackRows,
+    Continued,
+    Maker,
+    Together,
+    as_maker,
+    is_classifier,
+    plugged_attackers,
+)
 from lowtide.errors import LowtideError, count, one_of, within
 from lowtide.interface import Attack, Modality
 from lowtide.labels import read_classes
@@ -100,7 +109,7 @@ def attack(
     *,
     clean: Any = None,
     groups: ArrayLike | None = None,
-    attackers: Sequence[Any] | Any = None,
+    attackers: Any = None,
     test_share: float = 0.4,
     test: ArrayLike | None = None,
     seed: int = 0,
@@ -116,10 +125,10 @@ def attack(
         clean: the table before the release, rows in the same order, for the comparison with attackers that never saw
             a release.
         groups: (n,) rows of one group, such as the texts of an author, stay on one side of every split.
-        attackers: names of attackers on this kind of data (`Modality.attackers`, and those that other packages add),
-            and scikit-learn classifiers with `predict_proba`, which are cloned and read rows as numbers; all that have
-            names by default. Some go on from an attacker trained on `clean`, and are there only with it. On images and
-            texts two or more are joined into one, "together".
+        attackers: one or several: names of attackers on this kind of data (`Modality.attackers`, and those that other
+            packages add), and scikit-learn classifiers with `predict_proba`, which are cloned and read rows as numbers;
+            all that have names by default. Some go on from an attacker trained on `clean`, and are there only with it.
+            On images and texts two or more are joined into one, "together".
         test_share: share of the rows that every attacker is tested on. Of the rest, a quarter is for validation.
         test: (n,) true for the rows to test on, in place of a random share.
         seed: the same seed gives the same report.
@@ -131,12 +140,8 @@ def attack(
     modality = _kind(release, clean)
     _, codes = read_classes(s)
     sides = read_groups(groups, len(codes))
-    rows = modality.rows(release)
-    _check(rows, codes, s, "release")
-    clean_rows = None
-    if clean is not None:
-        clean_rows = modality.rows(clean)
-        _check(clean_rows, codes, s, "clean")
+    rows = _read(modality, release, codes, s, "release")
+    clean_rows = None if clean is None else _read(modality, clean, codes, s, "clean")
     names, makers = _read_makers(attackers, _known(modality, rows, clean_rows), modality)
     root = np.random.SeedSequence([count("seed", seed, 0), _ROOM])
     split_seed, attack_seed = root.spawn(2)
@@ -290,11 +295,12 @@ def _known(modality: Modality, rows: AttackRows, clean: AttackRows | None) -> Ma
     return {name: maker for name, maker in makers.items() if alike or not isinstance(maker, Continued)}
 
 
-def _read_makers(attackers: Sequence[Any] | Any, known: Makers, modality: Modality) -> tuple[tuple[str, ...], Makers]:
+def _read_makers(attackers: Any, known: Makers, modality: Modality) -> tuple[tuple[str, ...], Makers]:
     """The names of the attackers that a user asks for, where a classifier is called by its class; and all makers."""
     if attackers is None:
         return tuple(known), known
-    given = tuple(attackers) if isinstance(attackers, Collection) and not isinstance(attackers, str) else (attackers,)
+    alone = isinstance(attackers, str) or is_classifier(attackers) or not isinstance(attackers, Iterable)
+    given = (attackers,) if alone else tuple(attackers)
     if not given:
         raise LowtideError(f"attackers is empty; give some of {', '.join(map(repr, known))}, or leave it out")
     names, makers = [], dict(known)
@@ -315,8 +321,9 @@ def _new_name(given: Any, taken: Collection[str]) -> str:
     return next(one for one in numbered if one not in taken)
 
 
-def _check(rows: AttackRows, codes: Labels, s: Any, table: Source) -> None:
-    """Refuse a table that does not fit the secret, or that holds it."""
+def _read(modality: Modality, data: Any, codes: Labels, s: Any, table: Source) -> AttackRows:
+    """Read data; refuse what does not fit the secret, or holds it."""
+    rows: AttackRows = modality.rows(data)
     n = rows.data.shape[0]
     if n != len(codes):
         raise LowtideError(f"{table} has {n} rows and s {len(codes)}; they must be the same rows, in order")
@@ -331,6 +338,7 @@ def _check(rows: AttackRows, codes: Labels, s: Any, table: Source) -> None:
     name = getattr(s, "name", None)
     if name is not None and str(name) in rows.names:
         raise LowtideError(f"{table} still holds the secret's own column {str(name)!r}; drop it before attacking")
+    return rows
 
 
 def _named(attacks: tuple[Attack, ...], name: str) -> Attack:

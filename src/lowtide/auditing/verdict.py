@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from lowtide.attack.panel import AttackReport
 from lowtide.errors import LowtideError, one_of, within
+from lowtide.formatting import percentages
 from lowtide.interface import Attack, Estimate
 
 # An attacker that falls back on the prior gains log(p/p), which is 0 up to rounding, with an interval as narrow.
@@ -128,27 +128,6 @@ def give_verdict(
         passed=passed,
         gate=None if gate is None else _outcome(gate, headline, passed),
     )
-
-
-def percentages(*shares: float) -> tuple[str, ...]:
-    """Shares as percentages that do not pretend: whole ones, or one decimal for all where whole ones would mislead.
-
-    That is where two different shares lie less than a point apart, and where one short of certainty would become
-    100 % (or one above 0 would become 0 %). Where even one decimal would, the next smaller (larger) one is given.
-    """
-    apart = np.diff(np.unique(shares))
-    whole = {share: _rounded(100 * share, 0) for share in shares}
-    close = bool((apart < 0.01 - 1e-9).any()) or len(set(whole.values())) < len(whole)
-    extreme = any(0 < share < 1 and not 0.005 <= share < 0.995 for share in shares)
-    digits = 1 if close or extreme else 0
-    return tuple(f"{_rounded(100 * share, digits):.{digits}f} %" for share in shares)
-
-
-def _rounded(percent: float, digits: int) -> float:
-    """Round half up, but never onto 0 or 100 from beside them."""
-    unit = 10.0**-digits
-    rounded = math.floor(percent / unit + 0.5) * unit
-    return min(max(rounded, unit), 100 - unit) if 0 < percent < 100 else rounded
 
 
 def _sentence(report: AttackReport, secret: str) -> str:

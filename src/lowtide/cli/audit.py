@@ -13,12 +13,12 @@ from lowtide.cli.console import (
     GATE_FAILED,
     check_outputs,
     emit_json,
-    print_tables,
     say,
     show_progress,
     write_report,
 )
-from lowtide.interface import TitledTable
+from lowtide.interface import TextTable
+from lowtide.report.console import print_tables
 
 
 def run(said: AuditArguments, given: dict[str, Any]) -> None:
@@ -48,7 +48,7 @@ def run(said: AuditArguments, given: dict[str, Any]) -> None:
 
 def print_audit(found: AuditReport) -> None:
     """The attacks as a table, the verdict in words."""
-    print_tables([TitledTable("Attacks on rows no attacker was trained on", HEADER, found.table())])
+    print_tables([TextTable("Attacks on rows no attacker was trained on", HEADER, tuple(found.table()))])
     say(found.text().split("\n\n")[-1].strip())
     say("")
     say(str(found.verdict), bold=True)

@@ -8,7 +8,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
 from pathlib import Path
@@ -19,8 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lowtide.errors import LowtideError
-from lowtide.interface import TitledTable
-from lowtide.report.console import print_table, write_json
+from lowtide.report.console import write_json
 
 OK, GATE_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 P = ParamSpec("P")
@@ -118,12 +117,6 @@ def _check_place(option: str, path: Path, *, folder: bool) -> None:
             f"cannot write {option} {path}: {place} is not a folder that can be written; choose a folder that exists "
             "and is writable"
         )
-
-
-def print_tables(tables: Iterable[TitledTable]) -> None:
-    """Tables for a person, one after the other."""
-    for table in tables:
-        print_table(table.title, list(table.header), table.rows, note=table.note or None)
 
 
 def emit_json(path: Path | None, make: Callable[[], Any]) -> None:

@@ -9,9 +9,10 @@ import pyarrow as pa
 from lowtide import verbs
 from lowtide.cli.arguments import DemoArguments
 from lowtide.cli.audit import print_audit
-from lowtide.cli.console import check_outputs, emit_json, note, out, print_tables, say, show_progress
+from lowtide.cli.console import check_outputs, emit_json, note, out, say, show_progress
 from lowtide.cli.plan import print_plan
 from lowtide.errors import LowtideError
+from lowtide.report.console import print_tables
 from lowtide.table_files.writing import Writer
 
 # The 1996 American National Election Study: who would vote for Clinton (0) or Dole (1).

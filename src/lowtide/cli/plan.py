@@ -7,10 +7,11 @@ from typing import Any
 
 from lowtide import verbs
 from lowtide.cli.arguments import PlanArguments
-from lowtide.cli.console import check_outputs, emit_json, note, print_tables, say, show_progress, write_report
+from lowtide.cli.console import check_outputs, emit_json, note, say, show_progress, write_report
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.plan_file import Plan, check_plan_place
 from lowtide.errors import LowtideError
+from lowtide.report.console import print_tables
 
 _SHARED = ("kept", "epsilon", "delta", "lam", "steps")
 

@@ -32,5 +32,4 @@ def print_release(done: verbs.Release) -> None:
         elif name != "released":
             say(f"{name}: {path}")
             note(f"keep {path} inside: it says what was hidden where, or which sample is which")
-    card = done.card
-    say(f"released: {done.data} ({card.rows:,} {done.rows}, {card.changed:.1%} of the {done.units} changed)")
+    say(f"released: {done.data} ({done})")

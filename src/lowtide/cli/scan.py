@@ -7,7 +7,8 @@ from typing import Any
 from lowtide import verbs
 from lowtide.bundles import check_bundle_place
 from lowtide.cli.arguments import ScanArguments
-from lowtide.cli.console import check_outputs, emit_json, note, print_tables, say, show_progress, write_report
+from lowtide.cli.console import check_outputs, emit_json, note, say, show_progress, write_report
+from lowtide.report.console import print_tables
 
 
 def run(said: ScanArguments, given: dict[str, Any]) -> None:

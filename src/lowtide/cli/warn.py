@@ -9,9 +9,10 @@ from rich.text import Text
 
 from lowtide import verbs
 from lowtide.cli.arguments import WarnArguments
-from lowtide.cli.console import check_outputs, emit_json, out, print_tables, say
+from lowtide.cli.console import check_outputs, emit_json, out, say
 from lowtide.formatting import printable
-from lowtide.interface import NATS_PER_BIT, TitledTable
+from lowtide.interface import NATS_PER_BIT, TextTable
+from lowtide.report.console import print_tables
 
 _STRONG, _WEAK = 0.15, 0.03  # shares of the evidence in a text, from which on a word is shown as telling
 _MOST = 12  # words in the table
@@ -35,13 +36,13 @@ def print_warning(found: Any) -> None:
         return
     labels = [printable(str(label)) for label in found.labels]
     ranked = sorted(found.words, key=lambda word: -abs(word.shapley[found.about]))[:_MOST]
-    table = TitledTable(
+    table = TextTable(
         f"What words tell about {labels[found.about]}, in bits (above 0: towards it)",
         ("word", "in any order", "in reading order"),
-        [
+        tuple(
             (printable(word.term), _signed(word.shapley[found.about]), _signed(word.conditional[found.about]))
             for word in sorted(ranked, key=lambda word: word.places)
-        ],
+        ),
     )
     print_tables([table])
     pairs = zip(labels, found.prior, found.posterior, strict=True)

@@ -29,7 +29,8 @@ from lowtide.disclose.card_page import page
 from lowtide.disclose.certificate import Certificate, PolicyName, TwoSided
 from lowtide.disclose.membership import Membership
 from lowtide.errors import LowtideError
-from lowtide.files import write_whole
+from lowtide.files import sha256_of, write_whole
+from lowtide.formatting import html_of_markdown
 from lowtide.interface import Attack, Estimate, Guarantee
 
 FORMAT = "lowtide-release-card"
@@ -72,7 +73,7 @@ class ReleaseCard:
         leakage: estimated information of the release about the secret, in nats; `None` when it was not estimated.
         attacks: what attackers achieved.
         parameters: plain options; an infinite number is written out as text.
-        data_sha256: of the released data, as `hash_rows` or `hash_table` give it.
+        data_sha256: of the released file or folder, as `lowtide.files.sha256_of` gives it; `None` for a plan.
         created: UTC, such as 2026-01-31T12:00:00Z.
         versions: of the software.
     """
@@ -185,6 +186,12 @@ class ReleaseCard:
         except (LowtideError, RecursionError) as error:
             raise LowtideError(f"{path}: {error}") from error
 
+    def matches(self, path: str | os.PathLike[str]) -> bool:
+        """Whether a released file or folder is the very one that this card was written for."""
+        if self.data_sha256 is None:
+            raise LowtideError("the card has no hash: it is that of a plan; give the card of the release")
+        return self.data_sha256 == sha256_of(Path(path))
+
     def files(self) -> dict[str, str]:
         """The card as files: `card.json` for machines, `card.md` for people."""
         plain = json.dumps(self.to_json(), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
@@ -193,6 +200,13 @@ class ReleaseCard:
     def text(self) -> str:
         """The card as a page of Markdown, to be read in a minute."""
         return page(self)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        """What `text` says, for a notebook."""
+        return html_of_markdown(self.text())
 
 
 @cache

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lowtide.disclose.certificate import TwoSided, rounded_up
+from lowtide.formatting import in_ascii, interval, percent, percents
 from lowtide.interface import Attack, Estimate
 
 if TYPE_CHECKING:  # a card makes its page, so the page cannot import the card
@@ -163,17 +164,15 @@ def _footer(card: ReleaseCard) -> str:
 
 
 def _interval(estimate: Estimate) -> str:
-    return f"{estimate.value:z.4f} [{estimate.low:z.4f}, {estimate.high:z.4f}]"
+    return in_ascii(interval(estimate))
 
 
 def _percents(share: Estimate) -> str:
-    return f"{_percent(share.value)} [{_percent(share.low)}, {_percent(share.high)}]"
+    return in_ascii(percents(share))
 
 
 def _percent(share: float) -> str:
-    """One decimal; what is short of everything never becomes 100 %, and what is something never 0 %."""
-    percent = round(100.0 * share, 1)
-    return f"{min(max(percent, 0.1), 99.9) if 0 < share < 1 else percent:z.1f} %"
+    return in_ascii(percent(share))
 
 
 def _shown(value: Any) -> str:

@@ -20,6 +20,7 @@ from lowtide.disclose.card import ReleaseCard
 from lowtide.errors import LowtideError
 from lowtide.files import write_whole
 from lowtide.interface import Modality, PlanView
+from lowtide.results import Reported
 
 FORMAT = "lowtide-plan"
 VERSION = 3
@@ -28,7 +29,7 @@ _REMEDY = "make it again with `lowtide plan`"
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Reported):
     """What to change in data of one layout.
 
     Attributes:

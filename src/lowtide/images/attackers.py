@@ -132,5 +132,5 @@ def from_clean(trained: Attacker, seed: int) -> Attacker:
     return Calibrated(partial(Convolutional, tuned), seed)
 
 
-GOES_ON: dict[str, Continued] = {FROM_CLEAN: Continued(SMALL, from_clean)}
+CONTINUED_ATTACKERS: dict[str, Continued] = {FROM_CLEAN: Continued(SMALL, from_clean)}
 """Makers of attackers that go on from one trained on clean images, by name."""

@@ -23,7 +23,7 @@ from lowtide.images.options import ImageOptions
 from lowtide.images.policies import FixedPatches
 from lowtide.images.released import BATCH
 from lowtide.images.writing import ImageWriter
-from lowtide.interface import Changed, Dataset, Locks, Matched, PlanView, TitledTable
+from lowtide.interface import Changed, Dataset, Locks, Matched, PlanView, TextTable
 from lowtide.labels import check_secret_values, read_classes
 from lowtide.notes import note
 from lowtide.table_files.formats import FORMATS, find_column
@@ -92,10 +92,10 @@ def view_plan(plan: Plan) -> PlanView:
     if not isinstance(policy, FixedPatches):
         return PlanView((), (), {"curve": []}, private)
     every = max(1, len(policy.curve) // _POINTS)
-    table = TitledTable(
+    table = TextTable(
         "The trade-off curve: pixels kept, and what logistic regression on edges still reads",
         ("pixels kept", "bits", "accuracy"),
-        [(f"{p.kept:.0%}", str(p.reading.leakage.bits), str(p.reading.accuracy)) for p in policy.curve[::every]],
+        tuple((f"{p.kept:.0%}", str(p.reading.leakage.bits), str(p.reading.accuracy)) for p in policy.curve[::every]),
     )
     cells = policy.hidden.reshape(grid.down, grid.across)
     lines = ["".join("##" if cell else "··" for cell in row) for row in cells] if grid.across <= _WIDEST else []

@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 
 from lowtide.errors import Floats, LowtideError, count, one_of, real, within
+from lowtide.formatting import percent
 from lowtide.images.encoder import Grid
 from lowtide.interface import NATS_PER_BIT
-from lowtide.report.views import percent
 from lowtide.types import Pixels
 
 Unit = Literal["bits", "nats"]

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from numpy.typing import ArrayLike
 
 from lowtide.attack.attackers import AttackRows, Continued, Maker
+from lowtide.auditing.change import Change
+from lowtide.auditing.utility import AttackOptions, UtilityReport, predicts_by_attackers
 from lowtide.density.artefact import Density
 from lowtide.density.options import Options
 from lowtide.density.tide import TIDE
+from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError
-from lowtide.images.attackers import GOES_ON, IMAGE_ATTACKERS
+from lowtide.images import view as image_view
+from lowtide.images.attackers import CONTINUED_ATTACKERS, IMAGE_ATTACKERS
+from lowtide.images.comparison import changed_images
 from lowtide.images.critic import ImageCritic, PaperImages
 from lowtide.images.dataset import (
     ImageJob,
@@ -26,11 +31,15 @@ from lowtide.images.dataset import (
     view_plan,
 )
 from lowtide.images.edges import Album
-from lowtide.images.encoder import Grid, ImageEncoder, are_images
+from lowtide.images.encoder import Grid, ImageEncoder, are_images, as_images
 from lowtide.images.fitting import fit_images, is_side
+from lowtide.images.hider import ImageHider
 from lowtide.images.options import ImageOptions
 from lowtide.images.scan import ImageScan, scan_images
+from lowtide.images.view import ImageMaps
 from lowtide.interface import Dataset, Locks, Matched, Modality, Nouns, PlanView
+from lowtide.report.card_view import HiddenCounts, count_features
+from lowtide.report.contents import Findings, Outline, Section
 from lowtide.table_files.formats import find_column
 from lowtide.types import Floats32
 
@@ -39,10 +48,21 @@ class ImageModality:
     """Images; see `Modality` for what each part means."""
 
     name = "images"
-    nouns = Nouns("image", "images", "An image", "patch", "patches", "patches", False, "the pixels", "pixel", "patches")
-    options = ImageOptions
-    policies = ("fixed", "sequential", "paper")
-    mechanisms = ("redact", "gaussian")
+    nouns = Nouns(
+        row="image",
+        rows="images",
+        a_row="An image",
+        feature="patch",
+        features="patches",
+        columns="patches",
+        named=False,
+        worth="the pixels",
+        unit="pixel",
+        counted="patches",
+    )
+    options: type[Any] = ImageOptions
+    policies: tuple[str, ...] = ("fixed", "sequential", "paper")
+    mechanisms: tuple[str, ...] = ("redact", "gaussian")
     default_budget = 0.05
 
     # ── density ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -67,7 +87,7 @@ class ImageModality:
 
     # ── attack ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    attackers: ClassVar[Mapping[str, Maker | Continued]] = {**IMAGE_ATTACKERS, **GOES_ON}
+    attackers: ClassVar[Mapping[str, Maker | Continued]] = {**IMAGE_ATTACKERS, **CONTINUED_ATTACKERS}
     joins_attackers = True
 
     def rows(self, x: Any) -> AttackRows:
@@ -87,7 +107,39 @@ class ImageModality:
 
     # ── auditing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def count(self, x: Any) -> int:
+        """How many images there are."""
+        return len(as_images(x))
+
+    def change(self, clean: Any, release: Any, *, peak: float | None = None) -> Change:
+        """Compare n released images with the clean ones; the largest value of a byte is known without `peak`."""
+        return changed_images(clean, release)
+
+    def predicts(
+        self, release: Any, utility: ArrayLike, *, clean: Any = None, **options: Unpack[AttackOptions]
+    ) -> UtilityReport:
+        """Predict (n,) classes with the networks of the attackers."""
+        return predicts_by_attackers(release, utility, clean=clean, **options)
+
     # ── report ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    publishable = image_view.PUBLISHABLE
+
+    def sections(self, findings: Findings, view: ImageMaps | None = None) -> list[Section]:
+        """Maps over the average image, and single images."""
+        return image_view.sections(findings, view)
+
+    def view(self, samples: Any, **options: Any) -> ImageMaps | None:
+        """Maps over the average of images; options as of `lowtide.images.view.view`."""
+        return image_view.view(samples, **options)
+
+    def outline(self, hider: ImageHider) -> Outline:
+        """The trade-off of a plan, and the patches that it hides."""
+        return image_view.outline(hider)
+
+    def count_hidden(self, card: ReleaseCard) -> HiddenCounts:
+        """How many patches a card hides."""
+        return count_features(card)
 
     # ── verbs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -105,7 +157,7 @@ class ImageModality:
 
     def scan(self, data: Dataset, estimator: TIDE, options: ImageOptions) -> ImageScan:
         """What each patch tells."""
-        return scan_images(data.samples, data.labels, estimator=estimator)
+        return scan_images(data.samples, data.labels, estimator=estimator, secret=data.secret)
 
     def locks(self, data: Dataset, options: ImageOptions, keep: Sequence[Any], hide: Sequence[Any]) -> Locks:
         """Patches by number, or boxes."""

@@ -24,7 +24,7 @@ class PatchPolicy(Protocol):
         ...
 
 
-class Conditionals(Protocol):
+class PatchConditionals(Protocol):
     """What the paper's rule asks: a fitted density of images."""
 
     def conditionals(self, x: Any) -> Any:
@@ -96,7 +96,7 @@ class PaperPatches:
     """
 
     name: ClassVar[str] = "paper"
-    density: Conditionals
+    density: PatchConditionals
     epsilon: float
     keep: Bools
     hide: Bools

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, cast
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,9 +12,11 @@ from lowtide.density.artefact import Density
 from lowtide.density.crossfit import stratified_folds
 from lowtide.density.tide import TIDE
 from lowtide.errors import Floats, LowtideError
+from lowtide.formatting import html_of, text_of
 from lowtide.images.encoder import Chosen, Grid, ImageEncoder, as_images, mean_image
-from lowtide.interface import Estimate
+from lowtide.interface import NATS_PER_BIT, Estimate, TextTable
 from lowtide.labels import read_classes
+from lowtide.results import Reported
 from lowtide.types import Pixels
 
 _HELD_OUT = 2000  # images that are asked about
@@ -22,10 +24,11 @@ _ORDER_FREE = 100  # of them: random orders cost one evaluation per block of pat
 _ORDERS = 4
 _BATCH = 64
 _ROOM = 0x1A5CA
+_SHOWN = 10  # patches of a printed table
 
 
 @dataclass(frozen=True, eq=False)
-class ImageScan:
+class ImageScan(Reported):
     """What images tell about a secret, in nats.
 
     Attributes:
@@ -37,13 +40,16 @@ class ImageScan:
         order_free_error: (m,) its standard error, over images and orders.
         asked: how many held-out images `in_order` and `order_free` are averages of.
         mean: (height, width, channels) the average of all images.
-        images: how many images there were.
+        rows: how many images there were.
         classes: how many values the secret has.
         largest_class: share of the most frequent one.
         entropy: of the secret: what there is to tell.
         density: the fitted density; it holds the labels of the secret.
+        secret: what the secret is called.
     """
 
+    holds: ClassVar[str] = "labels of the secret"  # what the saved density has of the data
+    private: ClassVar[str] = ""  # why the tables stay inside, if they do
     information: Estimate
     grid: Grid
     in_order: Floats
@@ -52,14 +58,64 @@ class ImageScan:
     order_free_error: Floats
     asked: tuple[int, int]
     mean: Pixels
-    images: int
+    rows: int
     classes: int
     largest_class: float
     entropy: float
     density: Density = field(repr=False)
+    secret: str = "the secret"
+
+    @property
+    def shares(self) -> Floats:
+        """(m,) what each patch has of the information order-free, in nats."""
+        return self.order_free
+
+    def tables(self) -> list[TextTable]:
+        """The patches that tell most, as a table to print."""
+        grid, bits = self.grid, 1.0 / NATS_PER_BIT
+        rows = tuple(
+            (
+                grid.features.names[j],
+                f"{grid.patch * (j // grid.across)} px",
+                f"{grid.patch * (j % grid.across)} px",
+                f"{self.order_free[j] * bits:.4f} ± {1.96 * self.order_free_error[j] * bits:.4f}",
+                f"{self.in_order[j] * bits:.4f} ± {1.96 * self.in_order_error[j] * bits:.4f}",
+            )
+            for j in map(int, np.argsort(-self.order_free, kind="stable")[:_SHOWN])
+        )
+        title = f"Which of {len(grid)} patches of {grid.patch}×{grid.patch} pixels tell about {self.secret}, in bits"
+        header = ("patch", "from the top", "from the left", "order-free share", "added in order")
+        note = f"A whole image tells {self.information.bits} of the {self.entropy * bits:.3f} bits there are"
+        return [TextTable(title, header, rows, f"{note} ({self.rows:,} images; held out, 95 %).")]
+
+    def to_json(self) -> dict[str, Any]:
+        """The scan as plain values; no pixel of an image, no label."""
+        return {
+            "secret": self.secret,
+            "images": self.rows,
+            "classes": self.classes,
+            "largest_class": self.largest_class,
+            "entropy_nats": self.entropy,
+            "information_nats": asdict(self.information),
+            "grid": asdict(self.grid),
+            "in_order_nats": self.in_order.tolist(),
+            "in_order_error_nats": self.in_order_error.tolist(),
+            "order_free_nats": self.order_free.tolist(),
+            "order_free_error_nats": self.order_free_error.tolist(),
+            "held_out_images": {"in_order": self.asked[0], "order_free": self.asked[1]},
+        }
+
+    def __str__(self) -> str:
+        return text_of(self.tables())
+
+    def _repr_html_(self) -> str:
+        """What `str` says, for a notebook."""
+        return html_of(self.tables())
 
 
-def scan_images(images: Any, s: ArrayLike, *, estimator: TIDE, level: float = 0.95) -> ImageScan:
+def scan_images(
+    images: Any, s: ArrayLike, *, estimator: TIDE, level: float = 0.95, secret: str = "the secret"
+) -> ImageScan:
     """Fit a density on seven tenths of the images and ask it about the others.
 
     Args:
@@ -67,6 +123,7 @@ def scan_images(images: Any, s: ArrayLike, *, estimator: TIDE, level: float = 0.
         s: the secret of every image, finitely many values.
         estimator: the `TIDE` to fit; its `features` is the side of a patch.
         level: of the confidence interval.
+        secret: what to call the secret.
     """
     opened = as_images(images)
     classes, codes = read_classes(s)
@@ -99,13 +156,16 @@ def scan_images(images: Any, s: ArrayLike, *, estimator: TIDE, level: float = 0.
         order_free_error=shares.std(axis=0) / np.sqrt(max(1, len(few) - 1)),
         asked=(n, len(few)),
         mean=np.rint(mean_image(opened)).astype(np.uint8),
-        images=len(codes),
+        rows=len(codes),
         classes=len(classes.labels),
         largest_class=float(classes.prior.max()),
         entropy=float(-(classes.prior * np.log(classes.prior)).sum()),
         density=density,
+        secret=secret,
     )
 
 
 def _side(density: Density) -> int:
-    return cast("ImageEncoder", density.encoder).grid.patch
+    if not isinstance(density.encoder, ImageEncoder):
+        raise LowtideError("the density is not one of images; fit TIDE(features=side) to images")
+    return density.encoder.grid.patch

@@ -21,7 +21,7 @@ from lowtide.disclose.budget import Budget
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Chosen, Images
 from lowtide.images.mechanism import ImageMechanism
-from lowtide.images.policies import Conditionals
+from lowtide.images.policies import PatchConditionals
 from lowtide.images.problem import ImageProblem, Tick
 from lowtide.tables.problem import Check
 from lowtide.types import Bools, Ints, Pixels
@@ -43,7 +43,7 @@ class SequentialPatches:
     """
 
     name: ClassVar[str] = "disclosed"
-    density: Conditionals
+    density: PatchConditionals
     mechanism: ImageMechanism
     epsilon: float
     keep: Bools

@@ -1,34 +1,67 @@
-"""Sheets of images as PNG files: rows and columns of them, or one map, with labels and a colour bar."""
+"""Sheets of images as PNG: rows and columns of them, or one map, with labels and a colour bar."""
 
 from __future__ import annotations
 
 import io
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from PIL import Image, ImageDraw, ImageFont
+from PIL.PngImagePlugin import PngInfo
 
 from lowtide.errors import LowtideError
 from lowtide.files import write_whole
+from lowtide.formatting import in_ascii, plain
 from lowtide.images import heatmaps
 from lowtide.images.encoder import Grid
 from lowtide.images.heatmaps import Unit, coloured, magnify, nats_in
-from lowtide.report.views import plain
+from lowtide.report.svg import ticks
 from lowtide.types import Pixels
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from matplotlib.text import Text
-
-_INK, _SOFT, _DPI = "#16202a", "#52606d", 200
+_INK, _SOFT, _GROUND = "#16202a", "#52606d", "#ffffff"
+_TITLE, _LABEL, _SMALL = 29, 23, 21  # pixels: sizes of letters
 _CELL, _MAP = 190, 800  # pixels: how large an image of a sheet, or a single one, is drawn at least
 _MARGIN, _GAP, _BAR, _FOOT = 36, 12, 150, 800  # pixels; the last two are height and least width of a foot with a bar
 _NOTE = 120  # pixels for a few lines below a map
+
+
+class Sheet(NamedTuple):
+    """A PNG and the same in words, for those who do not see it; the PNG holds the words as its description, too."""
+
+    content: bytes
+    alt: str
+
+
+class _Page:
+    """A white page of a fixed size to draw on."""
+
+    def __init__(self, width: int, height: int) -> None:
+        self.image = Image.new("RGB", (width, height), _GROUND)
+        self.draw = ImageDraw.Draw(self.image)
+
+    def write(self, place: tuple[float, float], text: str, size: int, *, anchor: str = "la", ink: str = _INK) -> None:
+        """Write lines of text; the anchor says which corner of them is at the place."""
+        text = in_ascii(text)  # the font lacks signs for setting numbers
+        wide, high = _extent(text, size)
+        left = place[0] - {"l": 0.0, "m": wide / 2, "r": float(wide)}[anchor[0]]
+        top = place[1] - {"a": 0.0, "m": high / 2, "d": float(high)}[anchor[1]]
+        align = {"l": "left", "m": "center", "r": "right"}[anchor[0]]
+        self.draw.multiline_text((round(left), round(top)), text, ink, _font(size), spacing=size // 3, align=align)
+
+    def paste(self, pixels: Pixels, left: int, top: int) -> None:
+        """Lay an image on the page, pixel by pixel."""
+        self.image.paste(Image.fromarray(pixels), (left, top))
+
+    def png(self, alt: str) -> bytes:
+        """The page as a file with a description."""
+        content, about = io.BytesIO(), PngInfo()
+        about.add_text("Description", alt)
+        self.image.save(content, format="PNG", pnginfo=about)
+        return content.getvalue()
 
 
 def contact_sheet(
@@ -42,36 +75,48 @@ def contact_sheet(
     note: str = "",
     bar: bool = True,
 ) -> str:
-    """Write images in rows and columns as a PNG: labels at the left, pixels enlarged but never smoothed, a colour bar.
+    """Write a sheet, as `draw_sheet` makes it, whole or not at all; returns it in words."""
+    if Path(path).suffix.lower() != ".png":
+        raise LowtideError(f"a sheet's name must end in .png, got {Path(path).name!r}")
+    sheet = draw_sheet(rows, title=title, columns=columns, most=most, unit=unit, note=note, bar=bar)
+    write_whole(Path(path), sheet.content)
+    return sheet.alt
+
+
+def draw_sheet(
+    rows: Sequence[tuple[str, Sequence[ArrayLike]]],
+    *,
+    title: str,
+    columns: Sequence[str] = (),
+    most: float | None = None,
+    unit: Unit = "bits",
+    note: str = "",
+    bar: bool = True,
+) -> Sheet:
+    """Draw images in rows and columns: labels at the left, pixels enlarged but never smoothed, a colour bar.
 
     Args:
         rows: label and images of each row, from the top; sizes are equal, or one is a whole multiple of the other.
-        path: the PNG to write; it appears whole or not at all.
         title: of the sheet.
         columns: what stands above the columns.
         most: what the deepest red means, in nats; without it the bar has words and no numbers.
         unit: of the bar's numbers.
         note: a few words below the bar, such as what an outline means.
         bar: whether there is one.
-
-    Returns:
-        The sheet in words, for those who do not see it; the PNG holds it as its description, too.
     """
     cells = [(plain(label, 60), [coloured(image) for image in images]) for label, images in rows]
     widest = max((len(images) for _, images in cells), default=0)
     if not widest or len(columns) not in (0, widest):
         raise LowtideError(f"a sheet needs an image, and a heading for all of its {widest} columns or for none")
-    figure, _ = _sheet(cells, title, columns, least=_CELL, room=_BAR if bar else 0)
+    page, _ = _lay_out(cells, title, columns, least=_CELL, room=_BAR if bar else 0)
     if bar:
-        _colour_bar(figure, most, unit, note=plain(note, 60))
+        _colour_bar(page, most, unit, note=plain(note, 60))
     said = "; ".join(f"{label or 'no label'} ({len(images)})" for label, images in cells)
     alt = f"{plain(title)}. Images in {len(cells)} rows, from the top: {said}.{f' {plain(note)}.' if note else ''}"
-    _write(figure, path, alt)
-    return alt
+    return Sheet(page.png(alt), alt)
 
 
 def draw_map(
-    path: Path,
     pixels: ArrayLike,
     values: ArrayLike,
     grid: Grid,
@@ -81,11 +126,10 @@ def draw_map(
     most: float | None = None,
     outline: ArrayLike | None = None,
     flagged: str = "flagged",
-) -> str:
-    """Write one heat map as a PNG, with its colour bar, the strongest patch marked and told in words.
+) -> Sheet:
+    """Draw one heat map with its colour bar, the strongest patch framed; its words are those of `describe`.
 
     Args:
-        path: the PNG to write; it appears whole or not at all.
         pixels: (height, width, channels) bytes.
         values: (m,) what each patch tells, in nats.
         grid: the patches.
@@ -94,80 +138,62 @@ def draw_map(
         most: as in `heat`, in nats.
         outline: as in `heat`.
         flagged: what the outlined patches are.
-
-    Returns:
-        The map in words, as `describe` gives them; the PNG holds them as its description, too.
     """
     told = heatmaps.per_patch(values, grid)
     scale = -(-_MAP // max(grid.height, grid.width))
     shown = heatmaps.heat(pixels, told, grid, most=most, outline=outline, scale=scale)
     alt = heatmaps.describe(told, grid, unit=unit)
-    figure, corner = _sheet([("", [shown])], title, (), least=1, room=_BAR)
+    page, corner = _lay_out([("", [shown])], title, (), least=1, room=_BAR)
     note, best = "", int(told.argmax())
     if told[best] > 0:
-        _frame(figure, corner, grid, best, scale)
+        _frame(page, corner, grid, best, scale)
         note = f"framed: the strongest, {told[best] / nats_in(unit):.3g} {unit}"
         note += f"; outlined: {flagged}" if outline is not None and np.any(outline) else ""
         most = float(told[best]) if most is None else most
-    _colour_bar(figure, most, unit, note=note)
-    _write(figure, path, f"{plain(title)}. {alt}")
-    return alt
+    _colour_bar(page, most, unit, note=note)
+    return Sheet(page.png(f"{plain(title)}. {alt}"), alt)
 
 
-def draw_hidden(path: Path, pixels: ArrayLike, hidden: ArrayLike, grid: Grid, *, title: str) -> str:
-    """Write what a plan hides as a PNG: grey stripes over the image.
+def draw_hidden(pixels: ArrayLike, hidden: ArrayLike, grid: Grid, *, title: str) -> Sheet:
+    """Draw what a plan hides: grey stripes over the image; its words are those of `describe_hidden`.
 
     Args:
-        path: the PNG to write; it appears whole or not at all.
         pixels: (height, width, channels) bytes.
         hidden: (m,) bool, the hidden patches.
         grid: the patches.
         title: of the map.
-
-    Returns:
-        The map in words, as `describe_hidden` gives them; the PNG holds them as its description, too.
     """
     shown = heatmaps.veil(pixels, hidden, grid, scale=-(-_MAP // max(grid.height, grid.width)))
     alt = heatmaps.describe_hidden(hidden, grid)
-    figure, (left, top) = _sheet([("", [shown])], title, (), least=1, room=_NOTE)
-    words = _text(figure, fill(f"Grey stripes: {alt}", 58), 8, ha="left", va="top", linespacing=1.5)
-    words.set_position((left, top - len(shown) - 2 * _GAP))
-    _write(figure, path, f"{plain(title)}. {alt}")
-    return alt
+    page, (left, top) = _lay_out([("", [shown])], title, (), least=1, room=_NOTE)
+    page.write((left, top + len(shown) + 2 * _GAP), fill(f"Grey stripes: {alt}", 62), _SMALL)
+    return Sheet(page.png(f"{plain(title)}. {alt}"), alt)
 
 
-def _sheet(
+def _lay_out(
     cells: Sequence[tuple[str, Sequence[Pixels]]], title: str, columns: Sequence[str], *, least: int, room: int
-) -> tuple[Figure, tuple[int, int]]:
+) -> tuple[_Page, tuple[int, int]]:
     """Lay images out pixel by pixel, with `room` below; also where the first one's upper left corner came to lie."""
-    # Matplotlib takes a second to import, and who asks for no figure should not wait for it.
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
-    from matplotlib.figure import Figure  # noqa: PLC0415
-
-    figure = Figure(dpi=_DPI)
-    FigureCanvasAgg(figure)
     high, wide = _cell([image for _, row in cells for image in row], least)
     across = max(len(row) for _, row in cells) * (wide + _GAP) - _GAP
-    labels = [_text(figure, fill(label, 18), 8.5, ha="right", va="center") for label, _ in cells]
-    left = _MARGIN + max(_extent(label)[0] + _GAP if label.get_text() else 0 for label in labels)
-    lines = fill(plain(title, 120), max(24, (left + across) // 18))
-    heading = _text(figure, lines, 10, ha="left", va="top", weight="bold")
-    top = _MARGIN + _extent(heading)[1] + 2 * _GAP + (30 if columns else 0)
+    labels = [fill(label, 18) for label, _ in cells]
+    left = _MARGIN + max(_extent(label, _LABEL)[0] + _GAP if label else 0 for label in labels)
+    heading = fill(plain(title, 120), max(24, (left + across) // 16))
+    top = _MARGIN + _extent(heading, _TITLE)[1] + 2 * _GAP + (34 if columns else 0)
     height = top + len(cells) * (high + _GAP) - _GAP + _MARGIN + room
-    width = max(left + across + _MARGIN, _extent(heading)[0] + 2 * _MARGIN, _FOOT if room else 0)
+    width = max(left + across + _MARGIN, _extent(heading, _TITLE)[0] + 2 * _MARGIN, _FOOT if room else 0)
     left += (width - left - across - _MARGIN) // 2
-    figure.set_size_inches(width / _DPI, height / _DPI)
-    heading.set_position((_MARGIN, height - _MARGIN))
+    page = _Page(width, height)
+    page.write((_MARGIN, _MARGIN), heading, _TITLE)
     for place, text in enumerate(columns):
-        above = (left + place * (wide + _GAP) + wide / 2, height - top + 8)
-        _text(figure, plain(text, 24), 8, ha="center", va="bottom", color=_SOFT).set_position(above)
-    for down, ((_, row), label) in enumerate(zip(cells, labels, strict=True)):
-        bottom = height - top - down * (high + _GAP) - high
-        label.set_position((left - _GAP, bottom + high / 2))
+        above = (left + place * (wide + _GAP) + wide / 2, top - 8)
+        page.write(above, plain(text, 24), _SMALL, anchor="md", ink=_SOFT)
+    for down, (label, (_, row)) in enumerate(zip(labels, cells, strict=True)):
+        upper = top + down * (high + _GAP)
+        page.write((left - _GAP, upper + high / 2), label, _LABEL, anchor="rm")
         for place, image in enumerate(row):
-            enlarged = magnify(image, high // image.shape[0])
-            figure.figimage(enlarged, left + place * (wide + _GAP), bottom, origin="upper")
-    return figure, (left, height - top)
+            page.paste(magnify(image, high // image.shape[0]), left + place * (wide + _GAP), upper)
+    return page, (left, top)
 
 
 def _cell(images: Sequence[Pixels], least: int) -> tuple[int, int]:
@@ -179,65 +205,44 @@ def _cell(images: Sequence[Pixels], least: int) -> tuple[int, int]:
     return times * high, times * wide
 
 
-def _text(figure: Figure, text: str, size: float, **look: Any) -> Text:
-    """A text whose place is given in pixels."""
-    from matplotlib.transforms import IdentityTransform  # noqa: PLC0415
-
-    options = {"color": _INK, "parse_math": False, **look}
-    return figure.text(0, 0, text, fontsize=size, transform=IdentityTransform(), **options)
-
-
-def _extent(text: Text) -> tuple[int, int]:
-    """Width and height of a text, in pixels."""
-    with _any_letters():
-        box = text.get_window_extent()
-    return round(box.width), round(box.height)
+def _font(size: int) -> ImageFont.FreeTypeFont:
+    """The font that comes with Pillow; a letter it lacks becomes a box, and the description has it."""
+    font = ImageFont.load_default(size)
+    if not isinstance(font, ImageFont.FreeTypeFont):
+        raise LowtideError("this Pillow cannot draw letters of a chosen size; install one with FreeType")
+    return font
 
 
-@contextmanager
-def _any_letters() -> Iterator[None]:
-    """Labels may be in letters the font lacks: a box is drawn for them, the description has them."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
-        yield
+def _extent(text: str, size: int) -> tuple[int, int]:
+    """Width and height of lines of text, in pixels, from the top of the tallest letter."""
+    draw = ImageDraw.Draw(Image.new("L", (1, 1)))
+    _, _, right, bottom = draw.multiline_textbbox((0, 0), text, _font(size), spacing=size // 3)
+    return int(np.ceil(right)), int(np.ceil(bottom))
 
 
-def _colour_bar(figure: Figure, most: float | None, unit: Unit, *, note: str) -> None:
+def _colour_bar(page: _Page, most: float | None, unit: Unit, *, note: str) -> None:
     """Draw what the colours mean at the foot of a sheet."""
-    width, height = figure.get_size_inches() * _DPI
-    long = min(640.0, width - 2 * _MARGIN)
-    axis = figure.add_axes(((width - long) / 2 / width, 138 / height, long / width, 20 / height))
+    width, height = page.image.size
+    long = min(640, width - 2 * _MARGIN)
+    left, top = (width - long) // 2, height - 158
     end = 1.0 if most is None else heatmaps.positive(most) / nats_in(unit)
-    axis.imshow(heatmaps.ramp(256)[None], extent=(0.0, end, 0.0, 1.0), aspect="auto")
-    axis.set_yticks([])
-    if most is None:
-        axis.set_xticks([0.0, 1.0], ["nothing", "most"])
-    else:
-        axis.locator_params(axis="x", nbins=5)
-    axis.tick_params(labelsize=7.5, colors=_SOFT, length=3, width=0.5)
-    axis.spines[:].set_visible(False)
+    page.paste(np.repeat(heatmaps.ramp(long)[None], 20, axis=0), left, top)
+    numbers = [(tick, f"{tick:.10g}") for tick in ticks(0.0, end)]
+    for value, label in [(0.0, "nothing"), (1.0, "most")] if most is None else numbers:
+        place = left + long * value / end
+        page.draw.line((round(place), top + 20, round(place), top + 25), fill=_SOFT)
+        page.write((place, top + 29), label, _SMALL - 1, anchor="ma", ink=_SOFT)
     meaning = "what a patch tells about the secret" + ("" if most is None else f", in {unit}")
-    axis.set_xlabel(f"{meaning}\n{note}", fontsize=8, color=_INK, linespacing=1.5, parse_math=False)
+    page.write((width / 2, top + 62), f"{meaning}\n{note}", _SMALL, anchor="ma")
 
 
-def _frame(figure: Figure, corner: tuple[int, int], grid: Grid, best: int, scale: int) -> None:
+def _frame(page: _Page, corner: tuple[int, int], grid: Grid, best: int, scale: int) -> None:
     """Frame the strongest patch of a map."""
-    from matplotlib.patches import Rectangle  # noqa: PLC0415
-    from matplotlib.transforms import IdentityTransform  # noqa: PLC0415
-
     side = grid.patch * scale
     row, column = divmod(best, grid.across)
     high, wide = min(side, grid.height * scale - row * side), min(side, grid.width * scale - column * side)
-    start = (corner[0] + column * side, corner[1] - row * side - high)
-    for colour, line in (("white", 2.4), (_INK, 1.0)):
-        figure.add_artist(Rectangle(start, wide, high, fill=False, ec=colour, lw=line, transform=IdentityTransform()))
-
-
-def _write(figure: Figure, path: Path, alt: str) -> None:
-    """Write a figure whole or not at all, the same bytes every time."""
-    if Path(path).suffix.lower() != ".png":
-        raise LowtideError(f"a sheet's name must end in .png, got {Path(path).name!r}")
-    content = io.BytesIO()
-    with _any_letters():
-        figure.savefig(content, format="png", dpi=_DPI, metadata={"Description": alt, "Software": None})
-    write_whole(Path(path), content.getvalue())
+    left, top = corner[0] + column * side, corner[1] + row * side
+    for colour, line in (("white", 7), (_INK, 3)):
+        grown = line // 2
+        box = (left - grown, top - grown, left + wide - 1 + grown, top + high - 1 + grown)
+        page.draw.rectangle(box, outline=colour, width=line)

@@ -1,25 +1,104 @@
-"""Maps and single images as the page shows them."""
+"""What a report shows of images only: maps over the average of all, and single ones where somebody asks for those."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
-from numpy.typing import NDArray
 
-from lowtide.images.heatmaps import data_uri, describe, describe_hidden, population_map, ramp, strongest, veil
-from lowtide.images.maps import ImageMaps
-from lowtide.images.sheets import contact_sheet, draw_hidden, draw_map
+from lowtide.errors import LowtideError, count
+from lowtide.formatting import plain
+from lowtide.images import sheets
+from lowtide.images.encoder import Chosen, Grid, as_images, mean_image
+from lowtide.images.heatmaps import (
+    coloured,
+    data_uri,
+    describe,
+    describe_hidden,
+    heat,
+    per_patch,
+    population_map,
+    ramp,
+    strongest,
+    veil,
+)
+from lowtide.images.hider import ImageHider
+from lowtide.images.policies import FixedPatches
+from lowtide.images.scan import ImageScan
 from lowtide.interface import NATS_PER_BIT
-from lowtide.report.contents import Mark, Report, marks
-from lowtide.report.views import plain
+from lowtide.report.contents import FEWEST, Drawing, Findings, Mark, Outline, Section
+from lowtide.report.html import fill
+from lowtide.report.words import leaks_in_words
+from lowtide.types import Bools, Floats, Pixels
 
-UNSAFE = "NOT SAFE TO PUBLISH"
+# Images that an average image must rest on before it leaves the house. A number says little about each of 20 rows, but
+# an average image is thousands of numbers. Who has a face of GENKI-4K, 1,500 others for comparison and the average of
+# n tells whether it is among the n: the area under the curve is 0.98 for n = 20, 0.89 for 100 and 0.64 for 1,000.
+FEWEST_IMAGES = 1000
+PUBLISHABLE = (
+    f"Averages over at least {FEWEST} images, or {FEWEST_IMAGES:,} where the average is an image itself; no label. A "
+    "single image never is, whatever was done to it."
+)
+_TEMPLATE = "images/sections.html.jinja"
 _MAP = 640  # pixels: how large a map is drawn at least
 _STOPS = 33  # of the colour bar
 _CORE = 0.5  # of what is told: the fewest patches that have it are outlined, for who does not see the colours
+_ROOM = 0x5A3
+Samples = tuple[tuple[str, tuple[Pixels, ...]], ...]
+"""Labels and images of rows of single images."""
+
+
+@dataclass(frozen=True, eq=False)
+class ImageMaps:
+    """Maps over the average image, and single images.
+
+    Attributes:
+        grid: the m patches.
+        mean: (height, width, channels) the average image, in bytes.
+        images: how many images the average image rests on.
+        told: (m,) nats that each patch tells on average, which may be over fewer images; `None` for no such map.
+        asked: how many images `told` is an average of; by default all.
+        meaning: what `told` counts, such as "what it adds to the patches before it".
+        hidden: (m,) bool, what a plan hides; `None` for no such map, unless the report has a chosen plan.
+        samples: labels and images of rows of single images, which are never safe to publish; all of the grid's size or
+            whole multiples of it, as `heat` enlarges them.
+    """
+
+    grid: Grid
+    mean: Pixels
+    images: int
+    told: Floats | None = None
+    asked: int | None = None
+    meaning: str = ""
+    hidden: Bools | None = None
+    samples: Samples = ()
+
+    def __post_init__(self) -> None:
+        grid, shape = self.grid, np.asarray(self.mean).shape
+        if coloured(self.mean).shape[:2] != (grid.height, grid.width):
+            raise LowtideError(f"the grid is of {grid.height}×{grid.width} pixels, the average image of shape {shape}")
+        count("images", self.images, 1)
+        if self.told is not None:
+            per_patch(self.told, grid)
+        if self.hidden is not None:
+            mask = np.asarray(self.hidden)
+            if mask.dtype != np.bool_ or mask.shape != (len(grid),):
+                raise LowtideError(f"hidden must be booleans, one for each of {len(grid)} patches, got {mask.shape}")
+        for _, row in self.samples:
+            self._check_row(row)
+
+    def _check_row(self, row: tuple[Pixels, ...]) -> None:
+        if not row:
+            raise LowtideError("a row of samples has no image; leave it out")
+        for image in row:
+            high, wide = coloured(image).shape[:2]
+            if high % self.grid.height or high * self.grid.width != wide * self.grid.height:
+                raise LowtideError(
+                    f"samples must be of {self.grid.height}×{self.grid.width} pixels or a whole multiple, got "
+                    f"{high}×{wide}"
+                )
 
 
 @dataclass(frozen=True)
@@ -39,28 +118,73 @@ class Shown:
     bar: Markup | str = ""
 
 
-def view_maps(report: Report) -> list[Shown]:
-    """The population map and the map of what is hidden, where there is data for them."""
-    maps, hidden = report.images, report.mask
+def view(
+    images: Any, *, scan: ImageScan | None = None, hider: ImageHider | None = None, single: int = 0, seed: int = 0
+) -> ImageMaps | None:
+    """What to draw of images: what each patch tells and what a plan hides, over the average image.
+
+    Args:
+        images: n images, in bytes.
+        scan: of these images; for what patches tell.
+        hider: made for such images; for what is hidden.
+        single: how many single images to show, with what their patches tell in a scan.
+        seed: of the choice of single images.
+    """
+    if hider is None:
+        return None if scan is None else _maps_of(scan, sample_rows(scan, images, single, seed))
+    plan = hider.policy if isinstance(hider.policy, FixedPatches) else None
+    return ImageMaps(
+        grid=hider.mechanism.grid,
+        mean=np.rint(mean_image(images)).astype(np.uint8),
+        told=None if plan is None else np.nan_to_num(plan.marginal),
+        hidden=None if plan is None else plan.hidden,
+        images=len(as_images(images)),
+    )
+
+
+def outline(hider: ImageHider) -> Outline:
+    """What a report shows of a plan for images."""
+    plan, budget = hider.policy, str(hider.card.parameters.get("budget") or "")
+    if not isinstance(plan, FixedPatches):
+        return Outline(budget=budget)
+    return Outline(plan.grid.features.names, plan.curve, plan.hidden, budget)
+
+
+def sample_rows(scan: ImageScan, images: Any, single: int, seed: int) -> Samples:
+    """Rows of single images and of what their patches tell, for a report that stays inside."""
+    if single <= 0:
+        return ()
+    opened = as_images(images)
+    rng = np.random.default_rng([seed, _ROOM])
+    some = np.sort(rng.permutation(len(opened))[:single])
+    pixels, told = opened.read(some), leaks_of(scan, Chosen(opened, some))
+    top = max(float(np.quantile(told, 0.995)), 1e-3)
+    maps = tuple(heat(image, values, scan.grid, most=top) for image, values in zip(pixels, told, strict=True))
+    return ("original", tuple(pixels)), (f"what {scan.grid.patch} px patches tell", maps)
+
+
+def leaks_of(scan: ImageScan, images: Any) -> Floats:
+    """`max_s |i(s; x_j | x^{j−1})|` of every patch of some images, (n, m): what the paper colours."""
+    steps = np.asarray(scan.density.conditionals(images))
+    return np.asarray(np.abs(steps).max(axis=-1))
+
+
+def sections(found: Findings, maps: ImageMaps | None = None) -> list[Section]:
+    """The maps, and the single images where there are some; without maps, those of a scan are drawn."""
     if maps is None:
-        return []
-    shown, scale = [], -(-_MAP // max(maps.grid.height, maps.grid.width))
-    over = f"over the average of {maps.images:,} images"
-    if maps.told is not None:
-        core = strongest(maps.told, maps.grid, share=_CORE)
-        heat = population_map(maps.mean, maps.told, maps.grid, outline=core, scale=scale)
-        meaning = f" ({plain(maps.meaning)})" if maps.meaning else ""
-        asked = "" if maps.asked is None else f" on {maps.asked:,} held-out images"
-        caption = f"What each patch tells about {plain(report.secret)}{meaning}{asked}, {over}: red tells more."
-        if core.any():
-            caption += f" Outlined: the fewest that have half of the sum, {core.sum():,} of {len(core):,}."
-        words = describe(maps.told, maps.grid)
-        shown.append(Shown(data_uri(heat), words, caption, _bar(maps)))
-    if hidden is not None:
-        words = describe_hidden(hidden, maps.grid)
-        covered = data_uri(veil(maps.mean, hidden, maps.grid, scale=scale))
-        shown.append(Shown(covered, f"Map of what is hidden. {words}", f"{_hides(hidden, maps)}, {over}."))
-    return shown
+        if not isinstance(found.scan, ImageScan):
+            return []
+        maps = _maps_of(found.scan)
+    hidden = _hidden(found, maps)
+    drawn = [*_map_section(found, maps, hidden)]
+    if maps.samples:
+        rows = view_samples(maps)
+        body = fill(_TEMPLATE, "samples", rows=rows, columns=max(len(images) for _, images in rows))
+        mark = Mark(False, "Single images, recognisable whatever was done to them.")
+        samples = maps.samples
+        figures = {"samples.png": lambda title: sheets.draw_sheet(samples, title=title, bar=False).content}
+        drawn.append(Section("samples", "Single images", body, mark, figures, single=True))
+    return drawn
 
 
 def view_samples(maps: ImageMaps) -> list[tuple[str, list[Shown]]]:
@@ -73,31 +197,94 @@ def view_samples(maps: ImageMaps) -> list[tuple[str, list[Shown]]]:
     return rows
 
 
-def draw_images(report: Report, folder: Path) -> list[Path]:
-    """Write `map.png`, `hidden.png` and `samples.png` where there is data; what must stay inside says so in itself."""
-    maps, found, written = report.images, marks(report), []
-    if maps is None:
+def _maps_of(scan: ImageScan, samples: Samples = ()) -> ImageMaps:
+    return ImageMaps(
+        grid=scan.grid,
+        mean=scan.mean,
+        images=scan.rows,
+        told=scan.order_free,
+        asked=scan.asked[1],
+        meaning="its order-free share",
+        samples=samples,
+    )
+
+
+def _hidden(found: Findings, maps: ImageMaps) -> Bools | None:
+    """(m,) the patches that a plan hides."""
+    plan, chosen = found.plan, found.plan.chosen
+    if (chosen is not None or plan.curve) and len(plan.features) != len(maps.grid):
+        raise LowtideError(f"features names {len(plan.features)} features; the images have {len(maps.grid)} patches")
+    if maps.hidden is None:
+        return None if chosen is None else np.asarray(chosen)
+    if chosen is not None and not np.array_equal(chosen, maps.hidden):
+        raise LowtideError("the plan and the maps name different patches; leave one of them out")
+    return np.asarray(maps.hidden)
+
+
+def _map_section(found: Findings, maps: ImageMaps, hidden: Bools | None) -> list[Section]:
+    told = maps.told is not None or found.scan is not None
+    if not told and hidden is None:
         return []
-    title, hidden = f"{_warning(found.get('maps'))}{plain(report.title)}", report.mask
+    title = "What leaks" if hidden is None else "What leaks, and what is hidden" if told else "What is hidden"
+    words = leaks_in_words(found, carried=maps.told is None)
+    body = fill(_TEMPLATE, "maps", words=words, shown=_shown(found.secret, maps, hidden))
+    return [Section("maps", title, body, _mark(found, maps, hidden), _figures(maps, hidden))]
+
+
+def _mark(found: Findings, maps: ImageMaps, hidden: Bools | None) -> Mark:
+    drawn = maps.told is not None or hidden is not None
+    if drawn and maps.images < FEWEST_IMAGES:
+        return Mark(
+            False,
+            f"Rests on {maps.images} images, fewer than {FEWEST_IMAGES:,}: who has somebody's image could tell whether "
+            "it is in an average of so few.",
+        )
+    average = Mark(
+        True,
+        f"An average of {maps.images:,} images, and of what patches tell: it shows nobody. Who has somebody's "
+        "image may still guess better than blindly whether it is among them.",
+    )
+    if found.scan is None:
+        return average
+    resting = Mark.resting(found.scan.information.n, "Averages over {n} held-out images.", found.nouns)
+    return average if drawn and resting.safe else resting
+
+
+def _shown(secret: str, maps: ImageMaps, hidden: Bools | None) -> list[Shown]:
+    """The population map and the map of what is hidden, where there is data for them."""
+    shown, scale = [], -(-_MAP // max(maps.grid.height, maps.grid.width))
+    over = f"over the average of {maps.images:,} images"
     if maps.told is not None:
         core = strongest(maps.told, maps.grid, share=_CORE)
-        written.append(folder / "map.png")
-        draw_map(written[-1], maps.mean, maps.told, maps.grid, title=title, outline=core, flagged="half of the sum")
+        heat = population_map(maps.mean, maps.told, maps.grid, outline=core, scale=scale)
+        meaning = f" ({plain(maps.meaning)})" if maps.meaning else ""
+        asked = "" if maps.asked is None else f" on {maps.asked:,} held-out images"
+        caption = f"What each patch tells about {plain(secret)}{meaning}{asked}, {over}: red tells more."
+        if core.any():
+            caption += f" Outlined: the fewest that have half of the sum, {core.sum():,} of {len(core):,}."
+        shown.append(Shown(data_uri(heat), describe(maps.told, maps.grid), caption, _bar(maps)))
     if hidden is not None:
-        written.append(folder / "hidden.png")
-        draw_hidden(written[-1], maps.mean, hidden, maps.grid, title=title)
-    if maps.samples:
-        written.append(folder / "samples.png")
-        title = f"{_warning(found['samples'])}{plain(report.title)}"
-        contact_sheet(maps.samples, written[-1], title=title, bar=False)
-    return written
+        words = describe_hidden(hidden, maps.grid)
+        covered = data_uri(veil(maps.mean, hidden, maps.grid, scale=scale))
+        shown.append(Shown(covered, f"Map of what is hidden. {words}", f"{_hides(hidden, maps)}, {over}."))
+    return shown
 
 
-def _warning(mark: Mark | None) -> str:
-    return "" if mark is None or mark.safe else f"{UNSAFE}. "
+def _figures(maps: ImageMaps, hidden: Bools | None) -> dict[str, Drawing]:
+    """`map.png` and `hidden.png` where there is data."""
+    figures: dict[str, Drawing] = {}
+    told = maps.told
+    if told is not None:
+        core = strongest(told, maps.grid, share=_CORE)
+        figures["map.png"] = lambda title: (
+            sheets.draw_map(maps.mean, told, maps.grid, title=title, outline=core, flagged="half of the sum").content
+        )
+    if hidden is not None:
+        figures["hidden.png"] = lambda title: sheets.draw_hidden(maps.mean, hidden, maps.grid, title=title).content
+    return figures
 
 
-def _hides(hidden: NDArray[np.bool_], maps: ImageMaps) -> str:
+def _hides(hidden: Bools, maps: ImageMaps) -> str:
     if not hidden.any():
         return f"The plan hides none of {len(hidden):,} patches"
     kept = describe_hidden(hidden, maps.grid).rpartition("; ")[2].removesuffix(".")

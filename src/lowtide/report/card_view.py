@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lowtide.report.views import TABLE, TEXTS, Nouns, interval, percent, percents, plain
-from lowtide.report.words import listed
+from lowtide.formatting import interval, listed, percent, percents, plain
+from lowtide.interface import Nouns
 
 if TYPE_CHECKING:
     from lowtide.disclose.card import ReleaseCard
@@ -18,6 +18,15 @@ _DONE = {
     "disclosed": "{Each}, a value is hidden where it would tell too much beyond what was disclosed before.",
     "paper": "{Each}, a value is hidden where it would tell too much beyond the raw values before it.",
 }
+
+
+class HiddenCounts(NamedTuple):
+    """How many of `total` features are hidden for everybody, hidden in some samples, and released as they are."""
+
+    everybody: int
+    partly: int
+    raw: int
+    total: int
 
 
 @dataclass(frozen=True)
@@ -37,19 +46,32 @@ class CardView:
     footer: str
 
 
-def view_card(card: ReleaseCard, nouns: Nouns = TABLE) -> CardView:
-    """Put a card into words; names of features are cut after a few, and patches and words only counted."""
+def count_features(card: ReleaseCard) -> HiddenCounts:
+    """Count the features that a card lists."""
+    shares = [feature.hidden for feature in card.features]
+    everybody, raw = sum(share == 1 for share in shares), sum(share == 0 for share in shares)
+    return HiddenCounts(everybody, len(shares) - everybody - raw, raw, len(shares))
+
+
+def view_card(card: ReleaseCard, nouns: Nouns, counts: HiddenCounts, *, with_change: bool = True) -> CardView:
+    """Put a card into words; names of features are cut after a few, and those that stay inside only counted.
+
+    Args:
+        card: the release card.
+        nouns: what the kind of data calls its things.
+        counts: of the features it hides.
+        with_change: whether to say what share was changed; an audit that measured it says so itself.
+    """
     everybody = [feature.name for feature in card.features if feature.hidden == 1]
     partly = sorted((f for f in card.features if 0 < f.hidden < 1), key=lambda feature: -feature.hidden)
-    total = len(card.features)
     done = _DONE[card.policy].format(features=nouns.features, Each=f"{nouns.feature.capitalize()} by {nouns.feature}")
     facts = [
         ("Policy", f"{card.policy}. {done}"),
         ("Mechanism", plain(card.mechanism)),
         (nouns.rows.capitalize(), f"{card.rows:,}"),
         ("Values of the secret", str(card.classes)),
-        (f"{nouns.unit.capitalize()}s changed", percent(card.changed)),
-        ("Hidden for everybody", _some(everybody, total, nouns)),
+        *([(f"{nouns.unit.capitalize()}s changed", percent(card.changed))] if with_change else []),
+        ("Hidden for everybody", _some(everybody, counts.everybody, counts.total, nouns)),
     ]
     if card.leakage is not None:
         facts.append(("Estimated leakage", f"{interval(card.leakage)} nats, {interval(card.leakage.bits)} bits"))
@@ -58,9 +80,9 @@ def view_card(card: ReleaseCard, nouns: Nouns = TABLE) -> CardView:
         facts.append(
             ("Strongest attack, at release", f"{attack}: {right} right, {interval(card.strongest.information)} nats")
         )
-    if partly:
+    if counts.partly:
         names = [f"{plain(feature.name, 60)} ({percent(feature.hidden)})" for feature in partly]
-        facts.append((f"Hidden in some {nouns.rows}", _some(names, total, nouns)))
+        facts.append((f"Hidden in some {nouns.rows}", _some(names, counts.partly, counts.total, nouns)))
     given = {name: value for name, value in card.parameters.items() if value is not None and value not in ("", ())}
     if given:
         facts.append(("Options", "; ".join(f"{plain(name)} = {_shown(value, nouns)}" for name, value in given.items())))
@@ -69,19 +91,19 @@ def view_card(card: ReleaseCard, nouns: Nouns = TABLE) -> CardView:
     return CardView(
         tuple(facts),
         card.certificate.statements,
-        _open(card, nouns),
+        _open(card, nouns, counts.raw),
         f"Written {card.created} with {software}.{digest}",
     )
 
 
-def _some(names: Sequence[str], total: int, nouns: Nouns) -> str:
+def _some(names: Sequence[str], count: int, total: int, nouns: Nouns) -> str:
     """How many of all features, and which, where their names say something."""
     if not nouns.named:
-        return f"{len(names):,} of {total:,} {nouns.counted}"
-    return f"{len(names)} of {total}: {listed(names, _NAMED)}"
+        return f"{count:,} of {total:,} {nouns.counted}"
+    return f"{count} of {total}: {listed(names, _NAMED)}"
 
 
-def _open(card: ReleaseCard, nouns: Nouns) -> tuple[str, ...]:
+def _open(card: ReleaseCard, nouns: Nouns, count: int) -> tuple[str, ...]:
     raw = [feature.name for feature in card.features if feature.hidden == 0]
     said = [
         f"All of this is about one {nouns.row}: whoever stands in several is less protected.",
@@ -89,13 +111,13 @@ def _open(card: ReleaseCard, nouns: Nouns) -> tuple[str, ...]:
     ]
     if card.policy != "plan":
         return ("Any worst case: what the release tells is known from the estimate and the attacks only.", *said)
-    if raw:
+    if count:
         names = f": {listed(raw, _NAMED)}" if nouns.named else ""
-        said.insert(0, f"Anything about what is released as it is ({len(raw):,} {nouns.counted}){names}.")
+        said.insert(0, f"Anything about what is released as it is ({count:,} {nouns.counted}){names}.")
     return tuple(said)
 
 
 def _shown(value: Any, nouns: Nouns) -> str:
-    if nouns is TEXTS and isinstance(value, tuple) and any(isinstance(entry, str) for entry in value):
+    if not nouns.named and isinstance(value, tuple) and any(isinstance(entry, str) for entry in value):
         return f"{len(value):,} entries"  # which may be words
     return listed([str(entry) for entry in value], _NAMED) if isinstance(value, tuple) else plain(str(value))

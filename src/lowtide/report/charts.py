@@ -1,64 +1,21 @@
-"""Charts of the report as inline SVG: what leaks, the trade-off, attacks before and after."""
+"""Charts that every kind of data has: the trade-off, and attacks before and after."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from lowtide.formatting import number, percent, plain
 from lowtide.interface import Estimate
-from lowtide.report.svg import SHAPES, Across, Down, anchor, chart, fitted, grid, symbol, whisker
-from lowtide.report.views import ROLES, Duel, Role, Spot, Tradeoff, interval, number, percent, plain, ticks
-
-if TYPE_CHECKING:
-    from lowtide.tables.scan import FeatureLeak
+from lowtide.report.svg import ROLE_SHAPES, Across, Chart, Down, anchor, fitted, grid, key, symbol, ticks, whisker
+from lowtide.report.views import ROLES, Duel, Role, Spot, Tradeoff
 
 _POINTS = 150  # of a curve that are drawn; more cannot be told apart
-_ROW = 48
-_ROLE_SHAPES: dict[Role, str] = {"clean": "circle", "fixed": "triangle", "retrained": "diamond"}
-_HATCH = Markup(
-    '<defs><pattern id="hatch" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-    '<rect class="hatch-back" width="5" height="5"/><line class="hatch-line" x1="1" y1="0" x2="1" y2="5"/>'
-    "</pattern></defs>"
-)
-_SWATCHES = {
-    "free": '<rect class="bar free" x="0" y="4" width="26" height="9"/>',
-    "unsure": '<rect class="bar unsure" x="0" y="4" width="26" height="9"/>',
-    "order": '<rect class="bar order" x="0" y="4" width="26" height="9"/>',
-    "curve": '<line class="curve" x1="0" x2="26" y1="8" y2="8"/><circle class="spot" cx="13" cy="8" r="4"/>',
-    "band": '<rect class="band" x="0" y="2" width="26" height="12"/>',
-    "budget": '<line class="budget" x1="0" x2="26" y1="8" y2="8"/>',
-    "whisker": '<path class="whisker" d="M2 8H24M2 4V12M24 4V12"/>',
-    **{
-        name: f'<path class="{name}" transform="translate(13 8)" d="{SHAPES[shape]}"/>'
-        for name, shape in (("chosen", "diamond"), *_ROLE_SHAPES.items())
-    },
-}
 
 
-def draw_leaks(leaks: Sequence[FeatureLeak]) -> Markup:
-    """Bars of what each feature tells, in bits with intervals: its order-free share; below it, what it adds in order.
-
-    Args:
-        leaks: the features, from top to bottom; at least one.
-    """
-    told = [estimate.bits for leak in leaks for estimate in (leak.order_free, leak.in_order)]
-    axis = Across(min(0.0, *(e.low for e in told)), max(1e-3, *(e.high for e in told)))
-    height, zero = _ROW * len(leaks), axis.pc(0.0)
-    parts = [
-        _HATCH,
-        grid(axis, height, label=lambda tick: f"{tick:g}", unit="bits"),
-        Markup('<line class="axis" x1="{0}" x2="{0}" y1="0" y2="{1}"/>').format(zero, height + 2),
-    ]
-    parts += [_leak(axis, leak, _ROW * place) for place, leak in enumerate(leaks)]
-    best = f"{plain(leaks[0].name)}, has {interval(leaks[0].order_free.bits, 3)} bits"
-    title = "What each feature tells about the secret, in bits"
-    return chart("leaks", title, f"{len(leaks)} features, ranked. The first, {best}.", height=height + 40, parts=parts)
-
-
-def draw_tradeoff(curve: Tradeoff) -> Markup:
+def draw_tradeoff(curve: Tradeoff) -> Chart:
     """The trade-off: what is told against the share kept, with intervals, the budget and the choice."""
     spots, across, down = _thinned(curve.spots), Across(0.0, 1.0, 3.0, 97.0), _down(curve)
     levels = [(down.at(level), _level(level, curve.unit)) for level in ticks(down.low, down.high)]
@@ -79,10 +36,14 @@ def draw_tradeoff(curve: Tradeoff) -> Markup:
         parts.append(_choice(curve.chosen, curve.unit, across, down))
         description += f" Chosen: {_place(curve.chosen, curve.unit)}."
     height = down.bottom + 42
-    return chart("tradeoff", f"{title}, against the share kept", description, height=height, parts=parts)
+    series = [("curve", "estimate"), ("band", "its interval")]
+    series += [] if curve.limit is None else [("budget", "budget")]
+    series += [] if curve.chosen is None else [("chosen", "chosen, as checked afresh")]
+    title = f"{title}, against the share kept"
+    return Chart("tradeoff", title, description, height, Markup("\n").join(parts), tuple(series))
 
 
-def draw_attacks(found: Sequence[Duel], guess: Estimate | None) -> Markup:
+def draw_attacks(found: Sequence[Duel], guess: Estimate | None) -> Chart:
     """Dots of how often each attacker is right, with intervals: before, after without and after with retraining.
 
     Args:
@@ -105,44 +66,16 @@ def draw_attacks(found: Sequence[Duel], guess: Estimate | None) -> Markup:
         for duel in found
     )
     title = "How often each attacker is right"
-    return chart("attacks", title, description, height=top + 40, parts=[*back, *parts])
-
-
-def key(series: Sequence[tuple[str, str]]) -> Markup:
-    """The key of a chart: a list of (class, label), where the class is one of the series drawn here."""
-    swatch = Markup('<svg class="swatch" width="26" height="16" aria-hidden="true">{}</svg>')
-    items = [
-        Markup("<li>{}<span>{}</span></li>").format(swatch.format(Markup(_SWATCHES[name])), label)  # noqa: S704 - ours
-        for name, label in series
-    ]
-    return Markup('<ul class="key">{}</ul>').format(Markup("").join(items))
+    return Chart("attacks", title, description, top + 40, Markup("\n").join([*back, *parts]), _roles(found))
 
 
 def attack_key(found: Sequence[Duel]) -> Markup:
     """The key of `draw_attacks`: the roles that occur."""
-    return key([(role, label) for role, label in ROLES.items() if any(role in duel.accuracy for duel in found)])
+    return key(_roles(found))
 
 
-def _leak(axis: Across, leak: FeatureLeak, top: float) -> Markup:
-    free, order = leak.order_free.bits, leak.in_order.bits
-    words = f"{plain(leak.name)}: order-free {interval(free, 3)} bits, in order {interval(order, 3)} bits"
-    return Markup(
-        '<g><title>{0}</title><text class="name" x="0" y="{1}">{2}</text>'
-        '<text class="value" x="100%" y="{1}" text-anchor="end">{3}</text>{4}{5}</g>'
-    ).format(
-        words,
-        top + 14,
-        fitted(leak.name),
-        number(free.value, 3),
-        _bar(axis, free, top + 20, "free"),
-        _bar(axis, order, top + 32, "order"),
-    )
-
-
-def _bar(axis: Across, told: Estimate, top: float, kind: str) -> Markup:
-    start, end = sorted((axis.at(0.0), axis.at(told.value)))
-    bar = Markup('<rect class="bar {}" x="{:.2f}%" y="{}" width="{:.2f}%" height="9"/>')
-    return bar.format(kind, start, top, end - start) + whisker(axis, told, top + 4.5)
+def _roles(found: Sequence[Duel]) -> tuple[tuple[str, str], ...]:
+    return tuple((role, label) for role, label in ROLES.items() if any(role in duel.accuracy for duel in found))
 
 
 def _down(curve: Tradeoff) -> Down:
@@ -211,7 +144,7 @@ def _choice(spot: Spot, unit: str, across: Across, down: Down) -> Markup:
 
 def _dot(axis: Across, told: Estimate, y: float, role: Role) -> Markup:
     title = f"{ROLES[role]}: {percent(told.value)}"
-    dot = symbol(_ROLE_SHAPES[role], axis.pc(told.value), y, kind=role, title=title)
+    dot = symbol(ROLE_SHAPES[role], axis.pc(told.value), y, kind=role, title=title)
     share = Markup('<text class="value" x="100%" y="{}" text-anchor="end">{}</text>').format(y + 4, percent(told.value))
     return whisker(axis, told, y, kind=f"whisker {role}-line") + dot + share
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from lowtide.files import write_whole
+from lowtide.formatting import cell
+from lowtide.interface import TextTable
 
 
 def parse_arguments(description: str, argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -41,16 +44,24 @@ def parse_arguments(description: str, argv: Sequence[str] | None = None) -> argp
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], note: str = "") -> None:
     """Print a table a person can read; floats are rounded to four digits after the point."""
-    table = Table(title=title, title_justify="left", caption=note or None, caption_justify="left")
+    # As text everywhere: a name such as "weight [kg]" is not markup.
+    caption = Text(note, style="table.caption") if note else None
+    heading = Text(title, style="table.title")
+    table = Table(title=heading, title_justify="left", caption=caption, caption_justify="left")
     for column, *cells in zip(columns, *rows, strict=True):
-        numeric = all(isinstance(cell, (int, float)) for cell in cells)
+        numeric = all(isinstance(value, (int, float)) for value in cells)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        # As text: a name such as "weight [kg]" is not markup.
-        table.add_row(*(Text(f"{cell:.4f}" if isinstance(cell, float) else str(cell)) for cell in row))
+        table.add_row(*(Text(cell(value)) for value in row))
     # Into a pipe rich would squeeze the table into 80 columns.
     console = Console()
     (console if console.is_terminal else Console(width=120)).print(table)
+
+
+def print_tables(tables: Iterable[TextTable]) -> None:
+    """Print the tables of a result."""
+    for table in tables:
+        print_table(*table)
 
 
 def shortest(task: Callable[[], object], repeats: int = 3) -> float:
@@ -63,6 +74,10 @@ def shortest(task: Callable[[], object], repeats: int = 3) -> float:
     return min(times)
 
 
-def write_json(path: Path, results: Mapping[str, Any]) -> None:
-    """Write results as JSON; the file appears whole or not at all."""
-    write_whole(path, json.dumps(results, indent=2, allow_nan=False) + "\n")
+def write_json(path: Path | str, results: Mapping[str, Any]) -> None:
+    """Write results as JSON; the file appears whole or not at all, and `-` is the standard output."""
+    text = json.dumps(results, indent=2, allow_nan=False) + "\n"
+    if str(path) == "-":
+        sys.stdout.write(text)
+    else:
+        write_whole(Path(path), text)

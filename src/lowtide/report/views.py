@@ -1,21 +1,20 @@
-"""What is drawn and told, taken out of results: the same for the page's charts and for figures in files."""
+"""What charts draw, taken out of results: attackers before and after, and the trade-off."""
 
 from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lowtide.disclose.budget import Budget, Reading
 from lowtide.errors import LowtideError
 from lowtide.interface import NATS_PER_BIT, Attack, Estimate
-from lowtide.tables.planning import Point
+from lowtide.report.contents import CurvePoint
+from lowtide.types import Bools
 
 Role = Literal["clean", "fixed", "retrained"]
 ROLES: dict[Role, str] = {
@@ -28,39 +27,6 @@ _TRAINED: dict[tuple[str, str], Role] = {
     ("clean", "release"): "fixed",
     ("release", "release"): "retrained",
 }
-
-
-class Nouns(NamedTuple):
-    """What a report calls its things.
-
-    Attributes:
-        row: what one of the data is; `rows` of many, `a_row` at the start of a sentence.
-        feature: what may be hidden; `features` of many, `columns` where a table has columns.
-        named: whether features have names that say something and may be published.
-        worth: what a share that is kept is a share of.
-        unit: what an audit compares one by one.
-        counted: what features are called where they are counted beside what is kept.
-    """
-
-    row: str
-    rows: str
-    a_row: str
-    feature: str
-    features: str
-    columns: str
-    named: bool
-    worth: str
-    unit: str
-    counted: str
-
-
-TABLE = Nouns(
-    "row", "rows", "A row of this table", "feature", "features", "columns", True, "their worth", "value", "features"
-)
-IMAGES = Nouns("image", "images", "An image", "patch", "patches", "patches", False, "the pixels", "pixel", "patches")
-TEXTS = Nouns("text", "texts", "A text", "word", "words", "words", False, "the words", "word", "different words")
-_JOINERS = "\u200c\u200d"  # emoji and some scripts are spelled with them
-_ACCENTS = 3  # that a letter may carry; towers of them cover the lines above
 
 
 @dataclass(frozen=True)
@@ -128,9 +94,9 @@ def read_budget(text: str) -> Budget | None:
 
 
 def tradeoff(
-    curve: Sequence[Point],
+    curve: Sequence[CurvePoint],
     *,
-    chosen: NDArray[np.bool_] | None = None,
+    chosen: Bools | None = None,
     budget: Budget | None = None,
     check: Reading | None = None,
 ) -> Tradeoff:
@@ -160,70 +126,8 @@ def tradeoff(
     return Tradeoff(spots, "accuracy" if accuracy else "bits", limit, place)
 
 
-def _kept(curve: Sequence[Point], chosen: NDArray[np.bool_]) -> float:
+def _kept(curve: Sequence[CurvePoint], chosen: Bools) -> float:
     """What a choice off the curve keeps: shares are sums of worths, which the steps of the curve give away."""
     shown = np.array([~point.hidden for point in curve], dtype=np.float64)
     worth = np.linalg.lstsq(shown, np.array([point.kept for point in curve]), rcond=None)[0]
     return float(np.clip(worth[~chosen].sum(), 0.0, 1.0))
-
-
-def ticks(low: float, high: float, most: int = 5) -> list[float]:
-    """At most `most` + 1 round numbers between two."""
-    span = (high - low) or 1.0
-    power = 10.0 ** math.floor(math.log10(span / most))
-    step = next(factor * power for factor in (1, 2, 2.5, 5, 10, 20) if span / (factor * power) <= most)
-    return [step * k for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
-
-
-def plain(text: str, most: int = 200) -> str:
-    """Text of others, such as a column's name, on one line, without control characters, not endless."""
-    line = "".join(letter for letter in " ".join(str(text).split()) if letter.isprintable())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
-
-
-def visible(text: str) -> str:
-    """Text of others on one line, as `plain` but uncut: with its outer spaces, its joiners and no towers of accents."""
-    kept, accents = [], 0
-    for letter in re.sub(r"\s+", " ", text):
-        accents = accents + 1 if unicodedata.category(letter) in ("Mn", "Me") else 0
-        if accents <= _ACCENTS and (letter.isprintable() or letter in _JOINERS):
-            kept.append(letter)
-    return "".join(kept)
-
-
-def shown(term: str, most: int = 40) -> str:
-    """A term out of somebody's text, no wider than `most` letters; wide letters count twice."""
-    line, room = visible(term[: 8 * most]).strip(), most
-    for place, letter in enumerate(line):
-        room -= wide(letter)
-        if room < 0:
-            return f"{line[: max(place - 1, 0)].rstrip()}…"
-    return line if line.strip(_JOINERS) else "(nothing to see)"
-
-
-def wide(letter: str) -> int:
-    """How many letters' room a character takes: 0 for one that joins another, 2 for wide ones."""
-    if letter in _JOINERS or unicodedata.category(letter) in ("Mn", "Me"):
-        return 0
-    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
-
-
-def number(value: float, digits: int = 4) -> str:
-    """A number with a fixed count of decimals, never −0."""
-    return f"{value:z.{digits}f}".replace("-", "−")
-
-
-def interval(estimate: Estimate, digits: int = 4) -> str:
-    """An estimate with its interval."""
-    return f"{number(estimate.value, digits)} [{number(estimate.low, digits)}, {number(estimate.high, digits)}]"
-
-
-def percent(share: float) -> str:
-    """One decimal; what is short of everything never becomes 100 %, and what is something never 0 %."""
-    value = round(100.0 * share, 1)
-    return f"{min(max(value, 0.1), 99.9) if 0 < share < 1 else value:z.1f}\u00a0%"
-
-
-def percents(share: Estimate) -> str:
-    """A share with its interval, in percent."""
-    return f"{percent(share.value)} [{percent(share.low)}, {percent(share.high)}]"

@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lowtide.auditing.verdict import percentages
 from lowtide.disclose.certificate import TwoSided, rounded_up
-from lowtide.interface import NATS_PER_BIT, Estimate
-from lowtide.report.contents import Report
-from lowtide.report.views import TABLE, TEXTS, Nouns, interval, number, percent, plain
-from lowtide.tables.scan import TableScan
+from lowtide.formatting import interval, listed, number, percent, percentages, plain
+from lowtide.interface import NATS_PER_BIT, Estimate, Nouns
+from lowtide.report.contents import Findings
 
 if TYPE_CHECKING:
     from lowtide.attack.lower_bound import LowerBound
-    from lowtide.auditing.judging import AuditReport
-    from lowtide.tables.scan import FeatureLeak
+    from lowtide.auditing.report import AuditReport
 
 _MOST_OF = 0.9  # of the information: how much the features that are named together carry
 _CAUTION = "The estimate lies below what an attacker demonstrably gets: do not trust it, rely on the attack."
@@ -44,69 +41,62 @@ class Headline:
     notes: tuple[str, ...]
 
 
-def headline(report: Report) -> Headline:
+def headline(found: Findings) -> Headline:
     """The verdict in words, from the best there is: the audit, the card, the plan or the scan."""
-    if report.audit is not None:
-        verdict = report.audit.verdict
+    if found.audit is not None:
+        verdict = found.audit.verdict
         failed = verdict.gate if verdict.passed is False else None
         noted = (verdict.gate if failed is None else None, verdict.lower_bound_note)
         cautions = (failed, verdict.distrust, verdict.control)
         return Headline(verdict.sentence, _there(cautions), _there(noted))
-    secret, card = plain(report.secret), report.card
+    secret, card = plain(found.secret), found.card
     if card is not None and card.strongest is not None:
-        blind = report.guess.value if report.guess else card.largest_class
+        blind = found.guess.value if found.guess else card.largest_class
         here, without = percentages(card.strongest.accuracy.value, blind)
         sentence = f"An attacker guesses {secret} right {here} of the time; guessing blindly gives {without}."
         return Headline(sentence, () if card.trusted else (_CAUTION,), (_ALWAYS,))
-    nouns = report.nouns
-    if report.leakage is not None:
-        words = _tells("The release", report.leakage, None, secret, nouns)
+    nouns = found.nouns
+    if found.leakage is not None:
+        words = _tells("The release", found.leakage, None, secret, nouns)
         return Headline(words, (), ("No attacker has tried it yet.",))
-    if report.scan is not None:
-        words = _tells(nouns.a_row, report.scan.information, report.scan.entropy, secret, nouns)
+    if found.scan is not None:
+        words = _tells(nouns.a_row, found.scan.information, found.scan.entropy, secret, nouns)
         return Headline(words, (), ("This is the data as it is: nothing has been hidden.",))
-    if report.curve:
-        raw = max(report.curve, key=lambda point: point.kept).reading.leakage
+    if found.plan.curve:
+        raw = max(found.plan.curve, key=lambda point: point.kept).reading.leakage
         words = _tells(f"{'The table' if nouns.named else nouns.a_row} as it is", raw, None, secret, nouns)
         return Headline(words, (), ("This is a plan: nothing is released yet.",))
     return Headline(f"Nothing has been measured yet about what tells {secret}.", (), ())
 
 
-def three_numbers(report: Report) -> tuple[Figure, Figure, Figure]:
+def three_numbers(found: Findings) -> tuple[Figure, Figure, Figure]:
     """The worst-case bound, the estimated leakage and the strongest retrained attack."""
-    return _bound(report), _estimate(report), _attack(report)
+    return _bound(found), _estimate(found), _attack(found)
 
 
-def leaks_in_words(report: Report) -> list[str]:
-    """How much whole rows tell, and how few features carry most of it."""
-    scan, nouns = report.scan, report.nouns
+def leaks_in_words(found: Findings, names: Sequence[str] = (), *, carried: bool = True) -> list[str]:
+    """How much whole samples tell, and how few features carry most of it.
+
+    Args:
+        found: with a scan, or nothing is said.
+        names: (m,) of the features, where they may be said.
+        carried: whether to count the features that carry most, where the scan has their shares.
+    """
+    scan, nouns = found.scan, found.nouns
     if scan is None:
         return []
-    said = [_tells(f"A whole {nouns.row}", scan.information, scan.entropy, report.secret, nouns)]
-    mapped = report.images is not None and report.images.told is not None  # and its words count patches themselves
-    if mapped or not isinstance(scan, TableScan):
-        return said
-    ranked = scan.ranked()
-    shares = np.maximum([leak.order_free.value for leak in ranked], 0.0)
-    if scan.information.low > 0 and shares.sum() > 0:
-        need = int(np.searchsorted(np.cumsum(shares), _MOST_OF * shares.sum())) + 1
-        names = f": {listed([leak.name for leak in ranked[:need]], 6)}" if nouns.named else ""
+    said = [_tells(f"A whole {nouns.row}", scan.information, scan.entropy, found.secret, nouns)]
+    shares = None if scan.shares is None or not carried else np.maximum(scan.shares, 0.0)
+    if shares is not None and scan.information.low > 0 and shares.sum() > 0:
+        order = np.argsort(-shares, kind="stable")
+        need = int(np.searchsorted(np.cumsum(shares[order]), _MOST_OF * shares.sum())) + 1
+        named = f": {listed([names[j] for j in order[:need]], 6)}" if names else ""
         what = f"{nouns.feature} carries" if need == 1 else f"{nouns.counted} carry"
-        said.append(f"{need} of {len(ranked)} {what} nine tenths of it{names}.")
+        said.append(f"{need} of {len(shares)} {what} nine tenths of it{named}.")
     return said
 
 
-def rest_in_words(rest: Sequence[FeatureLeak]) -> str:
-    """What the features below the chart add up to."""
-    free, order = (sum(leak.order_free.bits.value for leak in rest), sum(leak.in_order.bits.value for leak in rest))
-    most = max(leak.order_free.bits.high for leak in rest)
-    return (
-        f"The other {len(rest)} features add up to about {number(free, 3)} bits order-free and {number(order, 3)} in "
-        f"order; none of them has more than {number(most, 3)}."
-    )
-
-
-def divergence_in_words(bound: LowerBound, nouns: Nouns = TABLE) -> str:
+def divergence_in_words(bound: LowerBound, nouns: Nouns) -> str:
     """What the attack proves about E_γ."""
     sure = f"except with probability {bound.failure:g}, from {bound.n:,} {nouns.rows}"
     most = max(bound.forward_max, bound.reverse_max)
@@ -118,13 +108,13 @@ def divergence_in_words(bound: LowerBound, nouns: Nouns = TABLE) -> str:
     )
 
 
-def change_in_words(audit: AuditReport, nouns: Nouns = TABLE) -> list[str]:
+def change_in_words(audit: AuditReport, nouns: Nouns) -> list[str]:
     """How much changed, and what the release still predicts."""
     said, change, utility = [], audit.change, audit.utility
     if change is not None and not nouns.named:
         psnr = "" if change.psnr is None or not np.isfinite(change.psnr) else f", PSNR {number(change.psnr, 1)} dB"
-        done = "were changed" if nouns is TEXTS else "changed"
-        said.append(f"{percent(change.share)} of the {nouns.unit}s {done}{psnr} ({change.rows:,} {nouns.rows}).")
+        share = f"{percent(change.share)} of the {nouns.unit}s {nouns.changed}{psnr}"
+        said.append(" ".join(filter(None, [f"{share} ({change.rows:,} {nouns.rows}).", nouns.change_note])))
     elif change is not None:
         parts = [f"{percent(change.share)} of the values changed"]
         if change.rms is not None:
@@ -146,17 +136,11 @@ def change_in_words(audit: AuditReport, nouns: Nouns = TABLE) -> list[str]:
     return said
 
 
-def listed(names: Sequence[str], most: int) -> str:
-    """Names in a row; a long list is cut."""
-    rest = len(names) - most
-    return (", ".join(plain(name, 60) for name in names[:most]) or "none") + (f" and {rest} more" if rest > 0 else "")
-
-
-def _bound(report: Report) -> Figure:
+def _bound(found: Findings) -> Figure:
     label = "Worst-case bound"
-    if report.card is None:
+    if found.card is None:
         return Figure(label, "none", ("no release card was given",), "Nothing is promised against every attacker.")
-    whole = report.card.certificate.whole
+    whole = found.card.certificate.whole
     epsilon = f"at ε = {rounded_up(whole.forward.epsilon)}"
     if whole.vacuous:
         meaning = (
@@ -182,36 +166,36 @@ def _sides(whole: TwoSided) -> str:
     return f"forward {forward}, reverse {reverse}"
 
 
-def _estimate(report: Report) -> Figure:
-    told, of = report.leakage, "release"
-    if told is None and report.scan is not None:
-        told, of = report.scan.information, "data as it is"
+def _estimate(found: Findings) -> Figure:
+    told, of = found.leakage, "release"
+    if told is None and found.scan is not None:
+        told, of = found.scan.information, "data as it is"
     label = f"Estimated leakage, {of}"
     if told is None:
         return Figure("Estimated leakage", "none", ("nothing was estimated",), "Nobody has fitted a model to it.")
     bits = told.bits
-    rest = f"{told.n:,} held-out {report.nouns.rows}"
+    rest = f"{told.n:,} held-out {found.nouns.rows}"
     details = (f"[{number(bits.low)}, {number(bits.high)}] bits", f"{interval(told)} nats", rest)
     meaning = (
-        f"What a fitted model reads out of {report.nouns.rows} it was not trained on, on average per "
-        f"{report.nouns.row}. An estimate: no promise, and more may be there."
+        f"What a fitted model reads out of {found.nouns.rows} it was not trained on, on average per "
+        f"{found.nouns.row}. An estimate: no promise, and more may be there."
     )
     return Figure(label, f"{number(bits.value)} bits", details, meaning)
 
 
-def _attack(report: Report) -> Figure:
-    found, label = report.strongest, "Strongest retrained attack"
-    if found is None:
+def _attack(found: Findings) -> Figure:
+    best, label = found.strongest, "Strongest retrained attack"
+    if best is None:
         return Figure(label, "none", ("no attacker was trained on a release",), "Nothing is known from below.")
-    blind = [] if report.guess is None else [f"a blind guess: {percent(report.guess.value)}"]
-    right = f"[{percent(found.accuracy.low)}, {percent(found.accuracy.high)}]"
-    details = (right, *blind, f"{interval(found.information.bits)} bits")
-    count = sum(attack.trained_on == "release" for attack in report.attacks)
+    blind = [] if found.guess is None else [f"a blind guess: {percent(found.guess.value)}"]
+    right = f"[{percent(best.accuracy.low)}, {percent(best.accuracy.high)}]"
+    details = (right, *blind, f"{interval(best.information.bits)} bits")
+    count = sum(attack.trained_on == "release" for attack in found.attacks)
     which = f"The best of {count} attackers" if count > 1 else "The attacker"
     meaning = (
-        f"{which} trained on the release itself ({plain(found.attacker)}). A lower bound: a better one may learn more."
+        f"{which} trained on the release itself ({plain(best.attacker)}). A lower bound: a better one may learn more."
     )
-    return Figure(label, f"{percent(found.accuracy.value)} right", details, meaning)
+    return Figure(label, f"{percent(best.accuracy.value)} right", details, meaning)
 
 
 def _tells(what: str, told: Estimate, entropy: float | None, secret: str, nouns: Nouns) -> str:

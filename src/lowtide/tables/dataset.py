@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError
-from lowtide.interface import Changed, Dataset, Locks, Matched, PlanView, TitledTable
+from lowtide.interface import Changed, Dataset, Locks, Matched, PlanView, TextTable
 from lowtide.labels import check_secret_values
 from lowtide.notes import note
 from lowtide.table_files.formats import find_column, format_of
@@ -148,15 +148,15 @@ def view_plan(plan: Plan) -> PlanView:
     policy, card = plan.hider.policy, plan.card
     shares = {feature.name: feature.hidden for feature in card.features}
     marginal = dict(zip(shares, policy.marginal, strict=True)) if isinstance(policy, FixedColumns) else {}
-    rows = [
+    rows = tuple(
         (name, f"{share:.0%}", "" if not marginal or np.isnan(marginal[name]) else f"{marginal[name]:.4f}")
         for name, share in sorted(shares.items(), key=lambda pair: (-pair[1], -marginal.get(pair[0], 0.0)))
-    ]
+    )
     config, _ = plan.hider.parts()
     for part, inside in (("policy", "density"), ("mechanism", "private")):
         config[part] = {name: value for name, value in config[part].items() if name != inside}
     return PlanView(
-        (TitledTable("What is hidden", ("column", "rows hidden", "nats it carries"), rows),),
+        (TextTable("What is hidden", ("column", "rows hidden", "nats it carries"), rows),),
         tuple(f"also blank, since it names rows: {name}" for name in plan.layout["identifiers"]),
         {**plan.layout, "policy": config["policy"], "mechanism": config["mechanism"]},
         "it holds ranges and categories of your data",

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from lowtide.attack.attackers import AttackRows, Maker
+from lowtide.auditing.change import Change
+from lowtide.auditing.utility import AttackOptions, UtilityReport
 from lowtide.density.artefact import Density
 from lowtide.density.fitting import fit_batches, fit_rows
 from lowtide.density.options import Options
 from lowtide.density.tide import TIDE
+from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError
 from lowtide.interface import Dataset, Locks, Matched, Modality, Nouns, PlanView
+from lowtide.report.card_view import HiddenCounts, count_features
+from lowtide.report.contents import Findings, Outline, Section
 from lowtide.table_files.formats import find_column
+from lowtide.tables import view as table_view
 from lowtide.tables.attackers import ATTACKERS
+from lowtide.tables.comparison import changed, row_count
 from lowtide.tables.dataset import (
     TableJob,
     check_layout,
@@ -30,8 +37,10 @@ from lowtide.tables.dataset import (
     view_plan,
 )
 from lowtide.tables.encoder import TableEncoder, is_frame, read_encoder, read_table
+from lowtide.tables.hider import TableHider
 from lowtide.tables.options import TableOptions
 from lowtide.tables.scan import TableScan, scan
+from lowtide.tables.utility import predicts
 
 
 class TableModality:
@@ -39,11 +48,20 @@ class TableModality:
 
     name = "tables"
     nouns = Nouns(
-        "row", "rows", "A row of this table", "feature", "features", "columns", True, "their worth", "value", "features"
+        row="row",
+        rows="rows",
+        a_row="A row of this table",
+        feature="feature",
+        features="features",
+        columns="columns",
+        named=True,
+        worth="their worth",
+        unit="value",
+        counted="features",
     )
-    options = TableOptions
-    policies = ("fixed", "sequential", "paper")
-    mechanisms = ("redact", "gaussian", "mixed")
+    options: type[Any] = TableOptions
+    policies: tuple[str, ...] = ("fixed", "sequential", "paper")
+    mechanisms: tuple[str, ...] = ("redact", "gaussian", "mixed")
     default_budget = 0.01
 
     # ── density ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -100,7 +118,39 @@ class TableModality:
 
     # ── auditing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def count(self, x: Any) -> int:
+        """How many rows a table has."""
+        return row_count(x)
+
+    def change(self, clean: Any, release: Any, *, peak: float | None = None) -> Change:
+        """Compare n released rows with the clean ones; `peak` gives the PSNR where columns are pixels."""
+        return changed(clean, release, peak=peak)
+
+    def predicts(
+        self, release: Any, utility: ArrayLike | str, *, clean: Any = None, **options: Unpack[AttackOptions]
+    ) -> UtilityReport:
+        """Predict a column, (n,) values or a name, with models of tables; they are not those of the attackers."""
+        seed, level = options.get("seed", 0), options.get("level", 0.95)
+        return predicts(release, utility, clean=clean, seed=seed, level=level)
+
     # ── report ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    publishable = table_view.PUBLISHABLE
+
+    def sections(self, findings: Findings, view: Any = None) -> list[Section]:
+        """The leaking columns."""
+        return table_view.sections(findings)
+
+    def view(self, samples: Any, **_: Any) -> None:
+        """Nothing: averages by column are in the scan, and single rows are never shown."""
+
+    def outline(self, hider: TableHider) -> Outline:
+        """The trade-off of a plan, and the columns that it hides."""
+        return table_view.outline(hider)
+
+    def count_hidden(self, card: ReleaseCard) -> HiddenCounts:
+        """How many columns a card hides."""
+        return count_features(card)
 
     # ── verbs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -117,7 +167,9 @@ class TableModality:
 
     def scan(self, data: Dataset, estimator: TIDE, options: TableOptions) -> TableScan:
         """What each column tells."""
-        return scan(data.samples, data.labels, estimator=estimator)
+        described = data.source.description
+        columns = () if described is None else described.columns
+        return scan(data.samples, data.labels, estimator=estimator, secret=data.secret, columns=columns)
 
     def locks(self, data: Dataset, options: TableOptions, keep: Sequence[Any], hide: Sequence[Any]) -> Locks:
         """Columns by name."""

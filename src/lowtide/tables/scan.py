@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,9 +13,13 @@ from lowtide.density.crossfit import stratified_folds
 from lowtide.density.estimates import mean_with_interval
 from lowtide.density.tide import TIDE
 from lowtide.errors import LowtideError
-from lowtide.interface import Estimate
+from lowtide.formatting import html_of, text_of
+from lowtide.interface import NATS_PER_BIT, Estimate, TextTable
 from lowtide.labels import read_classes
+from lowtide.results import Reported
+from lowtide.tables.describing import Column
 from lowtide.tables.encoder import take_rows
+from lowtide.types import Floats
 
 _HELD_OUT_ROWS = 4000
 _ORDERS = 16
@@ -39,8 +43,8 @@ class FeatureLeak:
     alone: Estimate
 
 
-@dataclass(frozen=True)
-class TableScan:
+@dataclass(frozen=True, eq=False)
+class TableScan(Reported):
     """What a table tells about a secret.
 
     Attributes:
@@ -51,8 +55,14 @@ class TableScan:
         largest_class: share of the most frequent one.
         entropy: of the secret, in nats: what there is to tell.
         density: the fitted density; it holds the labels of the secret, and is left out when a scan is printed.
+        secret: what the secret is called.
+        columns: of the table as it was read, with what a person should know of each; empty where nobody described it.
     """
 
+    holds: ClassVar[str] = (
+        "labels of the secret, and ranges and categories of your data"  # what the saved density has of the data
+    )
+    private: ClassVar[str] = ""  # why the tables stay inside, if they do
     information: Estimate
     features: tuple[FeatureLeak, ...]
     rows: int
@@ -60,13 +70,65 @@ class TableScan:
     largest_class: float
     entropy: float
     density: Density = field(repr=False)
+    secret: str = "the secret"
+    columns: tuple[Column, ...] = field(default=(), repr=False)
+
+    @property
+    def shares(self) -> Floats:
+        """(m,) what each feature has of the information order-free, in nats."""
+        return np.array([leak.order_free.value for leak in self.features], dtype=np.float64)
 
     def ranked(self) -> list[FeatureLeak]:
         """The features, those that tell most first."""
         return sorted(self.features, key=lambda leak: -leak.order_free.value)
 
+    def tables(self) -> list[TextTable]:
+        """The ranked features as a table to print."""
+        kinds = {column.name: column.kind for column in self.columns}
+        rows = tuple(
+            (
+                leak.name,
+                *([kinds[leak.name]] if kinds else []),
+                *(str(estimate.bits) for estimate in (leak.order_free, leak.in_order, leak.alone)),
+            )
+            for leak in self.ranked()
+        )
+        header = ("column", *(["kind"] if kinds else []), "order-free share", "added in order", "alone")
+        title = f"What {len(self.features)} columns tell about {self.secret}, in bits"
+        entropy = self.entropy / NATS_PER_BIT
+        note = f"A whole row tells {self.information.bits} of the {entropy:.3f} bits there are"
+        return [TextTable(title, header, rows, f"{note} ({self.rows:,} rows; held out, 95 %).")]
 
-def scan(x: Any, s: ArrayLike, *, estimator: TIDE | None = None, level: float = 0.95) -> TableScan:
+    def to_json(self) -> dict[str, Any]:
+        """The scan as plain values; no value of the data, no label."""
+        return {
+            "secret": self.secret,
+            "rows": self.rows,
+            "classes": self.classes,
+            "largest_class": self.largest_class,
+            "entropy_nats": self.entropy,
+            "information_nats": asdict(self.information),
+            "features": [asdict(leak) for leak in self.ranked()],
+            "columns": [{**asdict(column), "notes": list(column.notes)} for column in self.columns],
+        }
+
+    def __str__(self) -> str:
+        return text_of(self.tables())
+
+    def _repr_html_(self) -> str:
+        """What `str` says, for a notebook."""
+        return html_of(self.tables())
+
+
+def scan(
+    x: Any,
+    s: ArrayLike,
+    *,
+    estimator: TIDE | None = None,
+    level: float = 0.95,
+    secret: str = "the secret",
+    columns: tuple[Column, ...] = (),
+) -> TableScan:
     """Fit a density on seven tenths of the rows and ask it about the others.
 
     Args:
@@ -74,6 +136,8 @@ def scan(x: Any, s: ArrayLike, *, estimator: TIDE | None = None, level: float = 
         s: the secret of every row, finitely many values.
         estimator: the `TIDE` to fit; by default `TIDE()`.
         level: of the confidence intervals.
+        secret: what to call the secret.
+        columns: as `lowtide.tables.describing.describe` describes them.
     """
     tide = TIDE() if estimator is None else estimator
     classes, codes = read_classes(s)
@@ -105,4 +169,6 @@ def scan(x: Any, s: ArrayLike, *, estimator: TIDE | None = None, level: float = 
         float(classes.prior.max()),
         float(-(classes.prior * np.log(classes.prior)).sum()),
         density,
+        secret,
+        columns,
     )

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError, one_of
-from lowtide.interface import Changed, Dataset, Locks, Matched, PlanView, TitledTable
+from lowtide.interface import Changed, Dataset, Locks, Matched, PlanView, TextTable
 from lowtide.labels import check_secret_values
 from lowtide.notes import note
 from lowtide.table_files.formats import find_column, format_of
@@ -169,13 +169,13 @@ def view_plan(plan: Plan) -> PlanView:
     if not isinstance(policy, FixedTerms):
         return PlanView((), (), {"curve": []}, private)
     every = max(1, len(policy.curve) // _POINTS)
-    table = TitledTable(
+    table = TextTable(
         "The trade-off curve: words kept, and what logistic regression still reads",
         ("words kept", "terms hidden", "bits", "accuracy"),
-        [
+        tuple(
             (f"{p.kept:.1%}", p.depth, str(p.reading.leakage.bits), str(p.reading.accuracy))
             for p in policy.curve[::every]
-        ],
+        ),
     )
     hidden = policy.terms
     more = f" and {len(hidden) - _TERMS:,} more" if len(hidden) > _TERMS else ""

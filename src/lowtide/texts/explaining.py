@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, softmax
 
 from lowtide.errors import Floats, LowtideError, count, one_of
+from lowtide.formatting import html_of, printable, text_of, visible
+from lowtide.interface import NATS_PER_BIT, TextTable
 from lowtide.labels import Label
 from lowtide.texts.cleaning import checked
 from lowtide.texts.partial import PartialText, text_vocabulary
@@ -26,6 +29,8 @@ _EXACT = 9  # terms up to which all their sets are scored
 _PAIRS = 32  # of random orders, each with its reverse
 _ROWS = 1 << 15  # sets of terms to score in all: very long texts make do with fewer orders
 _BLOCK = 1 << 21  # numbers of running sums to hold at once
+_SHOWN = 12  # words in the printed table
+_WEAK = 0.03  # of the evidence in a text, from which on a word is shown as telling
 _STREAM = 41_713  # keeps the orders apart from data drawn with the same seed
 
 
@@ -122,6 +127,70 @@ class Explanation:
             Span(start, end, self.text[start:end], shade[at] if read[at] else None)
             for at, (start, end) in enumerate(pairwise(edges))
         ]
+
+    def tables(self) -> list[TextTable]:
+        """What words tell about the class asked about, as a table to print; empty where the model knows none."""
+        if not self.words:
+            return []
+        ranked = sorted(self.words, key=lambda word: -abs(word.shapley[self.about]))[:_SHOWN]
+        title = f"What words tell about {printable(str(self.labels[self.about]))}, in bits (above 0: towards it)"
+        rows = tuple(
+            (
+                printable(word.term),
+                *(f"{told[self.about] / NATS_PER_BIT:+.3f}" for told in (word.shapley, word.conditional)),
+            )
+            for word in sorted(ranked, key=lambda word: word.places)
+        )
+        return [TextTable(title, ("word", "in any order", "in reading order"), rows)]
+
+    def sentences(self) -> list[str]:
+        """What a reader comes to believe, and what to write instead; for the writer's own eyes."""
+        if not self.words:
+            return ["The model knows none of these words; to other readers they may tell something."]
+        labels = [printable(str(label)) for label in self.labels]
+        pairs = zip(labels, self.prior, self.posterior, strict=True)
+        beliefs = ", ".join(f"{label} {before:.0%} → {after:.0%}" for label, before, after in pairs)
+        said = [f"What a reader with this model believes, before and after: {beliefs}."]
+        if self.unknown:
+            some = "1 word is" if len(self.unknown) == 1 else f"{len(self.unknown):,} words are"
+            said.append(f"{some} unknown to the model, counted as telling nothing.")
+        return said + ([] if self.remedy is None else self.remedy.sentences())
+
+    def to_json(self) -> dict[str, Any]:
+        """The explanation as plain values, the text with it: for the writer's own eyes."""
+        return {
+            "text": self.text,
+            "classes": [str(label) for label in self.labels],
+            "prior": self.prior.tolist(),
+            "posterior": self.posterior.tolist(),
+            "density_nats": self.density.tolist(),
+            "words": [
+                {
+                    "term": word.term,
+                    "places": [list(place) for place in word.places],
+                    "in_order_nats": word.conditional.tolist(),
+                    "order_free_nats": word.shapley.tolist(),
+                    "order_free_error_nats": np.asarray(word.error).tolist(),
+                }
+                for word in self.words
+            ],
+            "unknown": [list(place) for place in self.unknown],
+            "remedy": None if self.remedy is None else self.remedy.to_json(),
+        }
+
+    def __str__(self) -> str:
+        return "\n\n".join(filter(None, [printable(self.text), text_of(self.tables()), "\n".join(self.sentences())]))
+
+    def _repr_html_(self) -> str:
+        """What `str` says, for a notebook, with the telling words underlined: dotted where they point away."""
+        pieces = []
+        for span in self.spans():
+            piece, share = html.escape(visible(span.text)), span.share or 0.0
+            line = "solid #d55e00" if share > 0 else "dotted #0072b2"
+            mark = f'<span style="border-bottom:{1 + 3 * abs(share):.1f}px {line}">{piece}</span>'
+            pieces.append(mark if abs(share) >= _WEAK else piece)
+        said = "".join(f"<p>{html.escape(visible(line))}</p>" for line in self.sentences())
+        return f'<p dir="auto">{"".join(pieces)}</p>{html_of(self.tables())}{said}'
 
     def _places(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
         """Start, end and word of every occurrence."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lowtide.errors import LowtideError, count
+from lowtide.formatting import interval, shown
 from lowtide.interface import Estimate
-from lowtide.report.views import interval, shown
 
 _NAMED = 5  # terms of a class that a description names
 

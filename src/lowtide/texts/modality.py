@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from numpy.typing import ArrayLike
 
 from lowtide.attack.attackers import AttackRows, Maker
+from lowtide.auditing.change import Change
+from lowtide.auditing.utility import AttackOptions, UtilityReport, predicts_by_attackers
 from lowtide.density.artefact import Density
 from lowtide.density.options import Options
 from lowtide.density.tide import TIDE
+from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.plan_file import Plan
 from lowtide.interface import Dataset, Locks, Matched, Modality, Nouns, PlanView
 from lowtide.labels import Label
+from lowtide.report.card_view import HiddenCounts
+from lowtide.report.contents import Findings, Outline, Section
+from lowtide.texts import view as text_view
 from lowtide.texts.attackers import TEXT_ATTACKERS, read_pieces
+from lowtide.texts.comparison import changed_texts
 from lowtide.texts.dataset import (
     TextJob,
     are_text_files,
@@ -30,6 +37,8 @@ from lowtide.texts.dataset import (
 from lowtide.texts.encoder import TextEncoder, are_texts
 from lowtide.texts.explaining import Explanation, explain
 from lowtide.texts.fitting import fit_texts
+from lowtide.texts.hider import TextHider
+from lowtide.texts.lists import TermLists
 from lowtide.texts.options import TextOptions
 from lowtide.texts.scan import TextScan, scan_texts
 from lowtide.texts.terms import TermOptions
@@ -39,10 +48,23 @@ class TextModality:
     """Texts; see `Modality` for what each part means."""
 
     name = "texts"
-    nouns = Nouns("text", "texts", "A text", "word", "words", "words", False, "the words", "word", "different words")
-    options = TextOptions
-    policies = ("fixed", "paper")
-    mechanisms = ("drop", "mask", "replace")
+    nouns = Nouns(
+        row="text",
+        rows="texts",
+        a_row="A text",
+        feature="word",
+        features="words",
+        columns="words",
+        named=False,
+        worth="the words",
+        unit="word",
+        counted="different words",
+        changed="were changed",
+        change_note="A word counts as changed where the release no longer has it, whatever stands there instead.",
+    )
+    options: type[Any] = TextOptions
+    policies: tuple[str, ...] = ("fixed", "paper")
+    mechanisms: tuple[str, ...] = ("drop", "mask", "replace")
     default_budget = 0.05
 
     # ── density ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -88,7 +110,39 @@ class TextModality:
 
     # ── auditing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def count(self, x: Any) -> int:
+        """How many texts there are."""
+        return len(x)
+
+    def change(self, clean: Any, release: Any, *, peak: float | None = None) -> Change:
+        """Compare n released texts with the clean ones, word by word; they have no `peak`."""
+        return changed_texts(clean, release)
+
+    def predicts(
+        self, release: Any, utility: ArrayLike, *, clean: Any = None, **options: Unpack[AttackOptions]
+    ) -> UtilityReport:
+        """Predict (n,) classes with the models of the attackers."""
+        return predicts_by_attackers(release, utility, clean=clean, **options)
+
     # ── report ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    publishable = text_view.PUBLISHABLE
+
+    def sections(self, findings: Findings, view: TermLists | None = None) -> list[Section]:
+        """What whole texts tell, the words that tell it, and single texts."""
+        return text_view.sections(findings, view)
+
+    def view(self, samples: Any, **options: Any) -> TermLists | None:
+        """The words that tell most; options as of `lowtide.texts.view.view`."""
+        return text_view.view(samples, **options)
+
+    def outline(self, hider: TextHider) -> Outline:
+        """The trade-off of a plan, and the words that it hides."""
+        return text_view.outline(hider)
+
+    def count_hidden(self, card: ReleaseCard) -> HiddenCounts:
+        """How many different words a card hides."""
+        return text_view.count_hidden(card)
 
     # ── verbs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -108,7 +162,7 @@ class TextModality:
 
     def scan(self, data: Dataset, estimator: TIDE, options: TextOptions) -> TextScan:
         """What each term tells."""
-        return scan_texts(data.samples, data.labels, groups=data.groups, estimator=estimator)
+        return scan_texts(data.samples, data.labels, groups=data.groups, estimator=estimator, secret=data.secret)
 
     def locks(self, data: Dataset, options: TextOptions, keep: Sequence[Any], hide: Sequence[Any]) -> Locks:
         """Terms, and columns beside the texts."""

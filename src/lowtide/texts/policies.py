@@ -27,7 +27,7 @@ class TermPolicy(Protocol):
         ...
 
 
-class Conditionals(Protocol):
+class TextConditionals(Protocol):
     """What the paper's rule asks: a fitted density of texts."""
 
     def conditionals(self, x: Any) -> Any:
@@ -129,7 +129,7 @@ class PaperTerms:
 
     name: ClassVar[str] = "paper"
     vocabulary: Vocabulary = field(repr=False)
-    density: Conditionals = field(repr=False)
+    density: TextConditionals = field(repr=False)
     epsilon: float
     keep: Bools = field(repr=False)
     hide: Bools = field(repr=False)

@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations, islice
 from math import comb
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lowtide.errors import Floats, within
+from lowtide.formatting import printable
+from lowtide.interface import NATS_PER_BIT
 from lowtide.texts.cleaning import checked
 from lowtide.texts.partial import Rewritten, TextWords, text_vocabulary
 from lowtide.types import Bools
@@ -73,6 +75,33 @@ class Remedy:
         It is not only where a removal makes a new word out of the signs around it.
         """
         return self.removed.leak <= self.budget + _SLACK
+
+    def sentences(self) -> list[str]:
+        """The remedy in words, line by line."""
+        bits, limit = self.before / NATS_PER_BIT, self.budget / NATS_PER_BIT
+        if not self.needed:
+            return [f"It moves the belief in no class by more than {bits:.2f} bits, within the budget of {limit:.2f}."]
+        which = "the fewest words that do" if self.smallest else "maybe not the fewest words that do"
+        said = [f"It moves the belief in a class by {bits:.2f} bits; the budget is {limit:.2f}. To keep it ({which}):"]
+        for word, offers in zip(self.words, self.suggestions, strict=True):
+            instead = f", or write {' or '.join(printable(one) for one in offers)}" if offers else ""
+            said.append(f"  leave out {printable(word)}{instead}")
+        said.append(f"without ({self.removed.leak / NATS_PER_BIT:.2f} bits): {printable(self.removed.text)}")
+        if self.replaced is None:
+            return [*said, "No neutral words for them were found in the texts that the model was fitted on."]
+        return [*said, f"instead ({self.replaced.leak / NATS_PER_BIT:.2f} bits): {printable(self.replaced.text)}"]
+
+    def to_json(self) -> dict[str, Any]:
+        """The remedy as plain values."""
+        return {
+            "budget_nats": self.budget,
+            "before_nats": self.before,
+            "leave_out": list(self.words),
+            "smallest": self.smallest,
+            "without": self.removed.text,
+            "suggestions": [list(offers) for offers in self.suggestions],
+            "instead": self.replaced and self.replaced.text,
+        }
 
 
 def remedy(density: Density, text: str, *, budget: float) -> Remedy:

@@ -7,8 +7,8 @@ what a single writer always says tells of the writer, and little of others of th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,12 +19,18 @@ from lowtide.density.artefact import Density, TermConditionals
 from lowtide.density.critics.bag import log_odds_quantiles, witnesses
 from lowtide.density.tide import TIDE
 from lowtide.errors import Floats, LowtideError, count, within
-from lowtide.interface import Estimate
+from lowtide.formatting import html_of, printable, text_of
+from lowtide.interface import NATS_PER_BIT, Estimate, TextTable
 from lowtide.labels import Label
+from lowtide.results import Reported
 from lowtide.splits import read_groups
 
 Ints = NDArray[np.intp]
+Measure = Literal["conditional", "alone", "pmi"]
+MEASURES: tuple[Measure, ...] = ("conditional", "alone", "pmi")
 Sparse = Any  # scipy.sparse.csr_array, which carries no types
+_SHOWN = 15  # terms of each class that are printed
+_LISTED = 200  # terms of each class in JSON
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,27 +73,94 @@ class TermTable:
     def __len__(self) -> int:
         return len(self.terms)
 
+    def estimate(self, term: int, place: int, what: Measure) -> Estimate:
+        """What one term tells towards the class at a place, by one of the three measures."""
+        value, low, high = (float(getattr(self, f"{what}{end}")[term, place]) for end in ("", "_low", "_high"))
+        return Estimate(value, low, high, int(self.texts[term]))
+
 
 @dataclass(frozen=True, eq=False)
-class TextScan:
+class TextScan(Reported):
     """What texts tell about a secret, in nats.
 
     Attributes:
         information: of whole texts, on texts that had no part in the fit.
         table: what each term tells.
-        texts: how many texts there were.
+        rows: how many texts there were.
         entropy: of the secret: what there is to tell.
         density: the fitted density; it holds the labels of the secret and the terms.
+        secret: what the secret is called.
     """
 
+    holds: ClassVar[str] = "labels of the secret, and words of your texts"  # what the saved density has of the data
+    private: ClassVar[str] = "these tables hold words of your texts and labels of the secret: keep them inside"
     information: Estimate
     table: TermTable
-    texts: int
+    rows: int
     entropy: float
     density: Density = field(repr=False)
+    secret: str = "the secret"
+
+    @property
+    def shares(self) -> None:
+        """Not measured: the order-free share of every term would take too long."""
+        return None
+
+    def tables(self) -> list[TextTable]:
+        """The most telling terms of each class as tables to print. They hold words and labels, which stay inside."""
+        table, header = self.table, ("word", "texts", "after the words before it", "alone", "by counting")
+        note = (
+            f"A whole text tells {self.information.bits} of the {self.entropy / NATS_PER_BIT:.3f} bits there are "
+            f"({self.rows:,} texts, {len(table):,} terms; held out, 95 %)."
+        )
+        found = []
+        for place, label in enumerate(table.labels):
+            rows = tuple(
+                (
+                    printable(table.terms[j]),
+                    int(table.texts[j]),
+                    *(str(table.estimate(j, place, what).bits) for what in MEASURES),
+                )
+                for j in map(int, top_terms(table, place, _SHOWN, least_count=2))
+            )
+            title = f"Words that point to {printable(self.secret)} = {printable(str(label))}, in bits"
+            found.append(TextTable(title, header, rows, note if place == len(table.labels) - 1 else ""))
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """The scan as plain values. It holds words and labels, which stay inside."""
+        table = self.table
+        return {
+            "secret": self.secret,
+            "texts": self.rows,
+            "vocabulary": len(table),
+            "classes": len(table.labels),
+            "entropy_nats": self.entropy,
+            "information_nats": asdict(self.information),
+            "terms": {
+                str(label): [
+                    {
+                        "term": table.terms[j],
+                        "texts": int(table.texts[j]),
+                        **{f"{what}_nats": asdict(table.estimate(j, place, what)) for what in MEASURES},
+                    }
+                    for j in map(int, top_terms(table, place, _LISTED))
+                ]
+                for place, label in enumerate(table.labels)
+            },
+        }
+
+    def __str__(self) -> str:
+        return text_of(self.tables())
+
+    def _repr_html_(self) -> str:
+        """What `str` says, for a notebook."""
+        return html_of(self.tables())
 
 
-def scan_texts(texts: Any, s: ArrayLike, *, groups: ArrayLike | None = None, estimator: TIDE) -> TextScan:
+def scan_texts(
+    texts: Any, s: ArrayLike, *, groups: ArrayLike | None = None, estimator: TIDE, secret: str = "the secret"
+) -> TextScan:
     """Fit a density to texts and ask it about every term.
 
     Args:
@@ -95,13 +168,15 @@ def scan_texts(texts: Any, s: ArrayLike, *, groups: ArrayLike | None = None, est
         s: (n,) their secrets, finitely many values.
         groups: (n,) what must stay on one side whenever texts are held out, such as their authors.
         estimator: the `TIDE` to fit; its `features` is what counts as a term.
+        secret: what to call the secret.
     """
     density = estimator.fit(texts, s, groups=groups).artefact
     if not isinstance(density, Density) or estimator.information_ is None:
         raise LowtideError("a scan needs a secret of finitely many values, and a recipe that holds texts out")
     prior = density.classes.prior
     table = scan_terms(density, texts, s, groups=groups)
-    return TextScan(estimator.information_, table, len(texts), float(-(prior * np.log(prior)).sum()), density)
+    entropy = float(-(prior * np.log(prior)).sum())
+    return TextScan(estimator.information_, table, len(texts), entropy, density, secret)
 
 
 def scan_terms(

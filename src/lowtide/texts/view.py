@@ -1,23 +1,47 @@
-"""Telling words and marked texts as the page shows them, and as files."""
+"""What a report shows of texts only: the words that give the secret away, and single texts with their words marked."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 from markupsafe import Markup
 
-from lowtide.images.view import UNSAFE
+from lowtide.disclose.budget import Reading
+from lowtide.errors import LowtideError, count
+from lowtide.formatting import interval, number, plain, shown, visible
 from lowtide.interface import NATS_PER_BIT
-from lowtide.report.charts import key
-from lowtide.report.contents import Report
-from lowtide.report.figures import plot_terms
-from lowtide.report.svg import Across, chart, grid, whisker
-from lowtide.report.views import interval, number, plain, shown, visible
-from lowtide.texts.lists import MarkedText, ToldTerm, is_sure, told_range
+from lowtide.report.card_view import HiddenCounts, count_features
+from lowtide.report.contents import FEWEST, Drawing, Findings, Mark, Outline, Section
+from lowtide.report.html import fill
+from lowtide.report.svg import Across, Chart, grid, stand_alone, whisker
+from lowtide.report.words import leaks_in_words
+from lowtide.texts.explaining import explain
+from lowtide.texts.hider import TextHider
+from lowtide.texts.lists import MarkedText, TermLists, ToldTerm, describe_terms, is_sure, told_range
+from lowtide.texts.policies import FixedTerms
+from lowtide.texts.scan import TextScan, top_terms
+from lowtide.types import Bools
 
+if TYPE_CHECKING:
+    from lowtide.disclose.card import ReleaseCard
+
+PUBLISHABLE = (
+    f"Averages over at least {FEWEST} texts, and numbers of words; no label. Words never are, since they are taken "
+    "from people's texts; nor is a single text, whatever was done to it."
+)
+_TEMPLATE = "texts/sections.html.jinja"
+_KEY = (
+    ("free", "told, on average"),
+    ("unsure", "the same where the interval reaches 0: perhaps chance"),
+    ("whisker", "its interval; an arrow where it goes on"),
+)
+_LISTED = 200  # terms of each class in a report
+_ROOM = 0x7E7
 _BARS = 20  # terms of a class that are drawn
 _ROWS = 60  # of a table
 _ROW = 36  # pixels of a term in a chart
@@ -28,10 +52,11 @@ _STRONGEST = 3  # spans of a marked text that are also told in words
 
 @dataclass(frozen=True)
 class Panel:
-    """One class on the page: its name, its chart (empty without a telling term) and the rows of its table."""
+    """One class on the page: its name, its chart and key, and the rows of its table."""
 
     label: str
-    chart: Markup
+    chart: Chart
+    key: Markup
     rows: tuple[ToldTerm, ...]
     more: int
 
@@ -55,43 +80,170 @@ class Marked:
     strongest: str
 
 
-def view_words(report: Report) -> dict[str, Any] | None:
-    """The section of telling words: a panel for each class on one scale, their tables, and every hidden word."""
-    lists = report.terms
-    if lists is None:
-        return None
-    drawn = [told[:_BARS] for told in lists.terms]
-    axis = Across(*told_range([entry.told.bits for told in drawn for entry in told]))
-    panels = [
-        Panel(
-            shown(label, 60),
-            draw_terms(f"words-{place}", label, told[:_BARS], axis=axis),
-            told[:_ROWS],
-            max(0, len(told) - _ROWS),
+class Choice(NamedTuple):
+    """One point of the trade-off as a chart draws it; see `CurvePoint`."""
+
+    hidden: Bools
+    kept: float
+    reading: Reading
+    noised: tuple[int, ...] = ()
+
+
+def view(
+    texts: Sequence[str], *, scan: TextScan | None = None, single: int = 0, seed: int = 0, **_: Any
+) -> TermLists | None:
+    """What to show of texts: the words of each class that tell most, and so many single texts; `None` without a scan.
+
+    Args:
+        texts: n texts.
+        scan: of these texts.
+        single: how many of them to show.
+        seed: of the choice of single texts.
+    """
+    return None if scan is None else term_lists(scan, sample_texts(scan, texts, single, seed))
+
+
+def term_lists(scan: TextScan, samples: tuple[MarkedText, ...] = ()) -> TermLists:
+    """The most telling terms as a report shows them."""
+    table = scan.table
+    lists = tuple(
+        tuple(
+            ToldTerm(
+                table.terms[j],
+                int(table.texts[j]),
+                told=table.estimate(j, place, "conditional"),
+                alone=table.estimate(j, place, "alone"),
+                pmi=table.estimate(j, place, "pmi"),
+            )
+            for j in map(int, top_terms(table, place, _LISTED, least_count=2))
         )
-        for place, (label, told) in enumerate(zip(lists.classes, lists.terms, strict=True))
-    ]
-    series = [("free", "told, on average"), ("unsure", "the same where the interval reaches 0: perhaps chance")]
-    return {
-        "panels": [] if lists.empty else panels,
-        "key": key([*series, ("whisker", "its interval; an arrow where it goes on")]),
-        "texts": f"{lists.texts:,}",
-        "vocabulary": f"{lists.vocabulary:,}",
-        "hidden": [shown(term, 60) for term in report.hidden_terms],
+        for place in range(len(table.labels))
+    )
+    return TermLists(tuple(map(str, table.labels)), lists, scan.rows, len(table), samples)
+
+
+def sample_texts(scan: TextScan, texts: Sequence[str], single: int, seed: int) -> tuple[MarkedText, ...]:
+    """Single texts with their telling words marked, for a report that stays inside."""
+    rng = np.random.default_rng([seed, _ROOM])
+    result = []
+    for row in np.sort(rng.permutation(len(texts))[: max(0, single)]).tolist():
+        told = explain(scan.density, texts[row])
+        evidence = float(np.abs([word.shapley[told.about] for word in told.words]).sum()) if told.words else 0.0
+        spans = tuple((span.text, evidence * (span.share or 0.0)) for span in told.spans())
+        belief = f"{told.labels[told.about]} {told.prior[told.about]:.0%} → {told.posterior[told.about]:.0%}"
+        if spans:
+            result.append(MarkedText(spans, f"what a reader believes: {belief}"))
+    return tuple(result)
+
+
+def outline(hider: TextHider) -> Outline:
+    """What a report shows of a plan for texts; the list of hidden words is in the part that stays inside."""
+    plan, budget = hider.policy, str(hider.card.parameters.get("budget") or "")
+    if not isinstance(plan, FixedTerms):
+        return Outline(budget=budget)
+    curve = tuple(Choice(plan.first(point.depth).hidden, point.kept, point.reading) for point in plan.curve)
+    return Outline(plan.vocabulary.terms, curve, plan.hidden, budget)
+
+
+def count_hidden(card: ReleaseCard) -> HiddenCounts:
+    """Count terms of the vocabulary, which a card of texts counts and does not list."""
+    found = re.fullmatch(r"(\d+) listed terms", card.features[0].name) if card.features else None
+    total = card.parameters.get("terms")
+    if not isinstance(total, int):
+        return count_features(card)
+    hidden = int(found[1]) if found else 0
+    return HiddenCounts(hidden, 0, total - hidden, total)
+
+
+def sections(found: Findings, lists: TermLists | None = None) -> list[Section]:
+    """What whole texts tell; the words and the single texts, where there are some. Without lists, those of a scan."""
+    if lists is None and isinstance(found.scan, TextScan):
+        lists = term_lists(found.scan)
+    drawn = []
+    if found.scan is not None:
+        why = "Averages over {n} held-out texts; no text, no word, no label."
+        mark = Mark.resting(found.scan.information.n, why, found.nouns)
+        drawn.append(Section("leaks", "What leaks", fill(_TEMPLATE, "leaks", words=leaks_in_words(found)), mark))
+    drawn += _word_section(found, lists)
+    if lists is not None and lists.samples:
+        most = max((abs(told) for text in lists.samples for _, told in text.spans), default=0.0)
+        texts = [_marked(text, most) for text in lists.samples]
+        body = fill(_TEMPLATE, "marked", texts=texts, most=number(most / NATS_PER_BIT, 2))
+        why = "Single texts: who wrote one can be found by it, and its secret may stand above it."
+        drawn.append(Section("marked", "Single texts", body, Mark(False, why), single=True))
+    return drawn
+
+
+def _hidden_terms(found: Findings, lists: TermLists | None) -> tuple[str, ...]:
+    """The words that a plan hides."""
+    listed = () if lists is None else lists.hidden
+    if found.plan.chosen is not None and listed and set(listed) != set(found.plan.hidden):
+        raise LowtideError("the plan and the lists name different words; leave one of them out")
+    return listed or tuple(found.plan.hidden)
+
+
+def _word_section(found: Findings, lists: TermLists | None) -> list[Section]:
+    """A panel for each class on one scale, their tables, and every hidden word."""
+    hidden = _hidden_terms(found, lists)
+    if (lists is None or lists.empty) and not hidden:
+        return []
+    panels = [] if lists is None or lists.empty else _panels(lists)
+    values = {
+        "panels": panels,
+        "key": panels[0].key if panels else "",
+        "texts": "" if lists is None else f"{lists.texts:,}",
+        "vocabulary": "" if lists is None else f"{lists.vocabulary:,}",
+        "hidden": [shown(term, 60) for term in hidden],
     }
+    body = fill(_TEMPLATE, "words", words=values, secret=plain(found.secret))
+    why = "Words taken from people's texts, and the values of the secret they point to: no average of many."
+    figures: dict[str, Drawing] = {} if lists is None or lists.empty else {"terms.svg": partial(draw_lists, lists)}
+    return [Section("words", "Which words give it away", body, Mark(False, why), figures)]
 
 
-def draw_terms(name: str, label: str, told: Sequence[ToldTerm], *, axis: Across) -> Markup:
-    """Bars of what the terms of one class tell, in bits with intervals; nothing without terms.
+def _panels(lists: TermLists) -> list[Panel]:
+    charts = _charts(lists, _BARS)
+    return [
+        Panel(shown(label, 60), chart, charts[0].legend, told[:_ROWS], max(0, len(told) - _ROWS))
+        for label, chart, told in zip(lists.classes, charts, lists.terms, strict=True)
+    ]
+
+
+def _charts(lists: TermLists, most: int) -> list[Chart]:
+    drawn = [told[:most] for told in lists.terms]
+    axis = Across(*told_range([entry.told.bits for told in drawn for entry in told]))
+    pairs = enumerate(zip(lists.classes, drawn, strict=True))
+    return [draw_terms(f"words-{place}", label, told, axis=axis) for place, (label, told) in pairs]
+
+
+def draw_lists(lists: TermLists, title: str, *, most: int = _BARS) -> bytes:
+    """The most telling terms of each class as an SVG file, which is no safer to publish than the terms in it.
+
+    Args:
+        lists: the terms of each class; a class may have none.
+        title: of the file.
+        most: how many terms of a class are drawn.
+    """
+    if not lists.classes:
+        raise LowtideError("lists has no class, so there is nothing to draw; give one list of terms per class")
+    return stand_alone(_charts(lists, count("most", most, 1)), title, alt=describe_terms(lists, most))
+
+
+def draw_terms(name: str, label: str, told: Sequence[ToldTerm], *, axis: Across) -> Chart:
+    """Bars of what the terms of one class tell, in bits with intervals.
 
     Args:
         name: of the chart, unlike that of any other on the page.
         label: the class.
-        told: its terms, from top to bottom.
+        told: its terms, from top to bottom; without any the chart says so.
         axis: the axis in bits, one for all classes.
     """
+    heading, title = f"towards {shown(label, 40)}", f"What words tell towards {_apart(label)}, in bits"
     if not told:
-        return Markup("")
+        words = "No word tells enough to be listed."
+        return Chart(
+            name, title, words, 30, Markup('<text class="tick" x="0" y="18">{}</text>').format(words), _KEY, heading
+        )
     height = _ROW * len(told)
     parts = [
         grid(axis, height, label=lambda tick: f"{tick:.10g}", unit="bits"),
@@ -99,27 +251,8 @@ def draw_terms(name: str, label: str, told: Sequence[ToldTerm], *, axis: Across)
     ]
     parts += [_term(axis, entry, _ROW * place) for place, entry in enumerate(told)]
     first = f"{_apart(told[0].term)}, tells {interval(told[0].told.bits, 3)} bits"
-    title = f"What words tell towards {_apart(label)}, in bits"
-    return chart(name, title, f"{len(told)} words, ranked. The first, {first}.", height=height + 40, parts=parts)
-
-
-def view_marked(report: Report) -> dict[str, Any] | None:
-    """The section of single texts; marks are as strong as a span's share of the strongest span of them all."""
-    if report.terms is None:
-        return None
-    samples = report.terms.samples
-    most = max((abs(told) for text in samples for _, told in text.spans), default=0.0)
-    return {"texts": [_marked(text, most) for text in samples], "most": number(most / NATS_PER_BIT, 2)}
-
-
-def draw_term_files(report: Report, folder: Path) -> list[Path]:
-    """Write `terms.png` and `terms.svg` where there are telling terms; they say in themselves that they stay inside."""
-    if report.terms is None or report.terms.empty:
-        return []
-    written = [folder / f"terms.{kind}" for kind in ("png", "svg")]
-    for path in written:
-        plot_terms(report.terms, path, title=f"{UNSAFE}. {plain(report.title)}", most=_BARS)
-    return written
+    words = f"{len(told)} words, ranked. The first, {first}."
+    return Chart(name, title, words, height + 40, Markup("\n").join(parts), _KEY, heading)
 
 
 def _term(axis: Across, entry: ToldTerm, top: float) -> Markup:

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from lowtide.auditing.change import changed
 from lowtide.errors import LowtideError
+from lowtide.tables.comparison import changed
 
 CLEAN = {
     "age": [30.0, 40.0, 50.0, 60.0],

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from lowtide.auditing.predictions import Prediction, r_squared
-from lowtide.auditing.utility import predicts
+from lowtide.auditing.utility import Prediction
 from lowtide.errors import LowtideError
+from lowtide.tables.utility import predicts, r_squared
 from lowtide.worlds import gaussian_xor, shifted_gaussian
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lowtide.auditing.judging import HEADER, audit
+from lowtide.auditing.report import HEADER, audit_samples
 from lowtide.auditing.verdict import Gate
 from lowtide.errors import LowtideError
 from lowtide.interface import Estimate
@@ -31,7 +31,7 @@ def shifted():
 )
 def test_redaction_of_everything_leaves_guessing_while_the_clean_data_is_read(world):
     x, s = world.sample(1200, seed=2)
-    found = audit(np.zeros_like(x), s, clean=x, attackers=FAST, fail_above=0.01)
+    found = audit_samples(np.zeros_like(x), s, clean=x, attackers=FAST, fail_above=0.01)
     attacks = found.attacks
     assert abs(attacks.headline.accuracy.value - attacks.guess.accuracy.value) < 0.02
     assert attacks.headline_clean.accuracy.low > attacks.guess.accuracy.value + 0.1
@@ -46,7 +46,9 @@ def test_a_copy_of_the_secret_left_untouched_is_read():
     # The paper's rule hides the first column, and releases the second since it tells nothing new given the first.
     release = x + np.column_stack([np.random.default_rng(4).normal(0, 50, 800), np.zeros(800)])
     claim, truth = exact(0.02), exact(math.log(2))
-    found = audit(release, s, clean=x, estimate=claim, attackers=FAST, fail_above=Gate.accuracy(0.6), epsilon=0.4)
+    found = audit_samples(
+        release, s, clean=x, estimate=claim, attackers=FAST, fail_above=Gate.accuracy(0.6), epsilon=0.4
+    )
     assert found.attacks.headline.accuracy.value == 1.0
     assert found.verdict.passed is False
     assert found.verdict.distrust.startswith("Do not trust the estimate")
@@ -54,13 +56,13 @@ def test_a_copy_of_the_secret_left_untouched_is_read():
     # Full disclosure of a fair bit has 1 − γ/2 forward and ½ in reverse; the paper's claim at m·ε = 0.4 is 0.02.
     assert 0.02 < found.divergence.forward_max < 1 - math.exp(0.4) / 2
     assert 0.25 < found.divergence.reverse_max < 0.5
-    assert audit(release, s, clean=x, estimate=truth, attackers=FAST).verdict.trusted
+    assert audit_samples(release, s, clean=x, estimate=truth, attackers=FAST).verdict.trusted
 
 
 def test_noise_on_the_telling_value_alone_is_seen():
     x, s = rare_value(0.4).sample(1500, seed=5)
     release = np.where(x == 1, x + 1000 * np.random.default_rng(6).normal(size=x.shape), x)
-    found = audit(release, s, clean=x, attackers=FAST)
+    found = audit_samples(release, s, clean=x, attackers=FAST)
     assert found.attacks.headline.information.low > 0.05
     # E_γ of the release, however large the noise: p − γ p/2.
     assert 0.05 < found.divergence.forward_max < 0.4 - 0.2 * math.exp(0.1)
@@ -69,8 +71,8 @@ def test_noise_on_the_telling_value_alone_is_seen():
 def test_an_honest_estimate_is_trusted_and_a_too_small_one_is_not(shifted):
     x, s = shifted
     truth = shifted_gaussian(dimension=3, shift=1.0).information()
-    assert audit(x, s, estimate=exact(truth), attackers=FAST).verdict.trusted
-    small = audit(x, s, estimate=Estimate(0.03, 0.01, 0.05, 400), attackers=FAST).verdict
+    assert audit_samples(x, s, estimate=exact(truth), attackers=FAST).verdict.trusted
+    small = audit_samples(x, s, estimate=Estimate(0.03, 0.01, 0.05, 400), attackers=FAST).verdict
     assert not small.trusted
     assert small.distrust.startswith("Do not trust the estimate")
 
@@ -81,7 +83,9 @@ def test_data_that_tell_nothing_are_seldom_said_to_be_read():
     for seed in range(40):
         x, _ = world.sample(300, seed)
         s = np.random.default_rng(1000 + seed).integers(0, 2, 300)
-        found = audit(x, s, clean=x, attackers=("logistic regression",), seed=seed, epsilon=None, estimate=exact(0.0))
+        found = audit_samples(
+            x, s, clean=x, attackers=("logistic regression",), seed=seed, epsilon=None, estimate=exact(0.0)
+        )
         said.append((found.verdict.conclusive, not found.verdict.trusted))
     # Each is an event of 2.5 % at most for an attacker that knows nothing: one of 40.
     assert (np.sum(said, axis=0) <= 2).all()
@@ -89,18 +93,18 @@ def test_data_that_tell_nothing_are_seldom_said_to_be_read():
 
 def test_a_limit_is_kept_or_not(shifted):
     x, s = shifted
-    value = audit(x, s, attackers=FAST).attacks.headline.information.value
-    assert audit(x, s, attackers=FAST, fail_above=value + 0.01).verdict.passed is True
-    assert audit(x, s, attackers=FAST, fail_above=value - 0.01).verdict.passed is False
-    assert audit(x, s, attackers=FAST).verdict.passed is None
+    value = audit_samples(x, s, attackers=FAST).attacks.headline.information.value
+    assert audit_samples(x, s, attackers=FAST, fail_above=value + 0.01).verdict.passed is True
+    assert audit_samples(x, s, attackers=FAST, fail_above=value - 0.01).verdict.passed is False
+    assert audit_samples(x, s, attackers=FAST).verdict.passed is None
 
 
 def test_attackers_too_weak_for_the_clean_data_show_nothing():
     x, s = gaussian_xor(2, flip=0.0).sample(800, seed=7)
-    weak = audit(x, s, clean=x, attackers=("logistic regression",), fail_above=0.05).verdict
+    weak = audit_samples(x, s, clean=x, attackers=("logistic regression",), fail_above=0.05).verdict
     assert (weak.conclusive, weak.passed) == (False, None)
     assert "says nothing about the release" in str(weak)
-    strong = audit(x, s, clean=x, attackers=("boosted trees",), fail_above=0.05).verdict
+    strong = audit_samples(x, s, clean=x, attackers=("boosted trees",), fail_above=0.05).verdict
     assert (strong.conclusive, strong.passed) == (True, False)
 
 
@@ -114,7 +118,7 @@ def full():
         {"beast": beast, "weight": 7_654_321.0 + s + rng.normal(size=600), "age": rng.normal(size=600)}
     )
     release = clean.assign(weight=7_654_321.0)
-    return audit(
+    return audit_samples(
         release,
         pd.Series(LABELS[s], name="vote"),
         clean=clean,
@@ -171,7 +175,7 @@ def test_the_summary_says_it_all(full):
 
 def test_only_what_was_asked_for_is_reported(shifted):
     x, s = shifted
-    found = audit(x, s, attackers=FAST, epsilon=None)
+    found = audit_samples(x, s, attackers=FAST, epsilon=None)
     plain = found.to_json()
     assert all(plain[name] is None for name in ("divergence", "change", "change_missing", "utility", "estimate"))
     assert "divergence" not in found.text()
@@ -181,10 +185,10 @@ def test_only_what_was_asked_for_is_reported(shifted):
 def test_images_get_a_psnr_and_none_at_all_is_null_in_json(shifted):
     x, s = shifted
     pixels = np.clip(x / 8 + 0.5, 0, 1)
-    found = audit(pixels, s, clean=pixels, attackers=FAST, peak=1.0)
+    found = audit_samples(pixels, s, clean=pixels, attackers=FAST, peak=1.0)
     assert found.change.psnr == math.inf
     assert found.to_json()["change"]["psnr"] is None
-    darker = audit(0.9 * pixels, s, clean=pixels, attackers=FAST, peak=1.0, utility=x[:, 0] + x[:, 1])
+    darker = audit_samples(0.9 * pixels, s, clean=pixels, attackers=FAST, peak=1.0, utility=x[:, 0] + x[:, 1])
     assert "PSNR 2" in darker.text()
     assert "to an R² of 1.000" in darker.text()
 
@@ -192,14 +196,14 @@ def test_images_get_a_psnr_and_none_at_all_is_null_in_json(shifted):
 def test_text_changes_without_a_distance():
     s = np.arange(200) % 2
     clean = pd.DataFrame({"beast": np.where(s, "HIPPO", "RHINO")})
-    found = audit(clean.assign(beast="*"), s, clean=clean, attackers=FAST, epsilon=None)
+    found = audit_samples(clean.assign(beast="*"), s, clean=clean, attackers=FAST, epsilon=None)
     assert "100.0 % of the values changed." in found.text()
     assert found.verdict.conclusive
 
 
 def test_a_release_of_other_columns_is_attacked_and_its_change_is_not_measured(shifted):
     x, s = shifted
-    found = audit(x[:, :2], s, clean=x, attackers=FAST)
+    found = audit_samples(x[:, :2], s, clean=x, attackers=FAST)
     assert found.change is None
     assert found.attacks.fixed == ()
     assert "The change was not measured: clean and release must have the same rows and columns" in found.text()
@@ -210,7 +214,9 @@ def test_sparse_rows_are_judged_too():
     x, s = naive_bayes_text(vocabulary=40).sample(600, seed=9)
     hidden = x.copy().tolil()
     hidden[:, :20] = 0
-    found = audit(hidden.tocsr(), s, clean=x, attackers=FAST, utility=np.asarray(x[:, [30]].todense()).ravel() > 0)
+    found = audit_samples(
+        hidden.tocsr(), s, clean=x, attackers=FAST, utility=np.asarray(x[:, [30]].todense()).ravel() > 0
+    )
     assert found.attacks.headline_clean.information.value > found.attacks.headline.information.value
     assert 0 < found.change.share < 0.5
     assert found.utility.dropped == ()
@@ -218,7 +224,7 @@ def test_sparse_rows_are_judged_too():
 
 def test_the_same_seed_gives_the_same_report(shifted):
     x, s = shifted
-    first, again, other = (audit(x, s, attackers=FAST, seed=seed).to_json() for seed in (4, 4, 5))
+    first, again, other = (audit_samples(x, s, attackers=FAST, seed=seed).to_json() for seed in (4, 4, 5))
     assert first == again
     assert first != other
 
@@ -237,12 +243,12 @@ def test_the_same_seed_gives_the_same_report(shifted):
         ({"estimate": 0.1}, "estimate must be an Estimate"),
         ({"attackers": ("oracle",)}, "attackers must be one of"),
         ({"clean": np.zeros((40, 2)), "peak": -1.0}, "peak must lie in"),
-        ({"release": 3.0, "clean": np.zeros((40, 2))}, r"shape \(rows, columns\)"),
+        ({"release": 3.0, "clean": np.zeros((40, 2))}, "float is not data that Lowtide reads"),
         ({"release": pd.DataFrame({"vote": np.zeros(40)}), "s": pd.Series([0, 1] * 20, name="vote")}, "column 'vote'"),
     ],
 )
-def test_refuses_what_it_cannot_judge(change, message):
+def test_refuses_what_it_cannot_audit(change, message):
     arguments = {"release": np.eye(2)[np.arange(40) % 2], "s": np.arange(40) % 2, "attackers": FAST, **change}
     with pytest.raises(LowtideError, match=message) as caught:
-        audit(arguments.pop("release"), arguments.pop("s"), **arguments)
+        audit_samples(arguments.pop("release"), arguments.pop("s"), **arguments)
     assert "ZEBRA" not in str(caught.value)

@@ -1,34 +1,32 @@
-"""One call that judges a release: attackers, the divergence they prove, what changed, what it is good for, in words."""
+"""One call that audits a release: attackers, the divergence they prove, what changed, what it is good for, in words."""
 
 from __future__ import annotations
 
+import html
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from numpy.typing import ArrayLike
 
+from lowtide import modalities
 from lowtide.attack.lower_bound import LowerBound, audit_divergence
 from lowtide.attack.panel import AttackReport, attack
-from lowtide.auditing.change import Change, changed
-from lowtide.auditing.utility import UtilityReport, predicts, predicts_by_attackers
+from lowtide.auditing.change import Change
+from lowtide.auditing.utility import AttackOptions, UtilityReport
 from lowtide.auditing.verdict import Gate, Verdict, give_verdict
 from lowtide.errors import LowtideError, within
-from lowtide.images.comparison import changed_images
-from lowtide.images.encoder import are_images
-from lowtide.interface import Attack, Estimate
-from lowtide.tables.comparison import row_count
-from lowtide.texts.comparison import changed_texts
-from lowtide.texts.encoder import are_texts
+from lowtide.formatting import html_of, in_ascii, interval, text_of
+from lowtide.interface import Attack, Estimate, Modality, TextTable
+from lowtide.results import Reported
 
 Row = tuple[str, str, str, str, str, str]
 HEADER: Row = ("attacker", "trained on", "target", "accuracy", "AUC", "bits")
 
 
 @dataclass(frozen=True, eq=False)
-class AuditReport:
+class AuditReport(Reported):
     """What an audit found. It holds figures and names of columns, never a value of the data or of the secret.
 
     Attributes:
@@ -83,14 +81,18 @@ class AuditReport:
 
     def text(self) -> str:
         """A summary to read: the verdict, the attacks, the divergence, the change and the utility."""
-        rows = [HEADER, *self.table()]
-        widths = [max(len(row[j]) for row in rows) for j in range(len(HEADER))]
-        lines = [str(self.verdict), ""]
-        lines += [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-        ]
-        lines += [""] + [line for line in (self._divergence(), self._change(), self._utility()) if line]
-        return "\n".join(lines).rstrip() + "\n"
+        lines = [line for line in (self._divergence(), self._change(), self._utility()) if line]
+        table = text_of([TextTable("", HEADER, tuple(self.table()))])
+        return "\n".join([str(self.verdict), "", table, "", *lines]).rstrip() + "\n"
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        """What `text` says, for a notebook."""
+        lines = [line for line in (self._divergence(), self._change(), self._utility()) if line]
+        said = "".join(f"<p>{html.escape(line)}</p>" for line in lines)
+        return f"<p>{html.escape(str(self.verdict))}</p>{html_of([TextTable('', HEADER, tuple(self.table()))])}{said}"
 
     def _ordered(self) -> list[Attack]:
         headline = self.attacks.headline
@@ -131,9 +133,9 @@ class AuditReport:
         )
 
 
-def audit(
+def audit_samples(
     release: Any,
-    s: ArrayLike,
+    labels: ArrayLike,
     *,
     clean: Any = None,
     estimate: Estimate | None = None,
@@ -141,93 +143,63 @@ def audit(
     fail_above: float | Gate | None = None,
     epsilon: float | None = 0.1,
     secret: str = "secret",
-    groups: ArrayLike | None = None,
     peak: float | None = None,
-    attackers: Sequence[str] | None = None,
-    seed: int = 0,
-    level: float = 0.95,
-    progress: bool | None = None,
+    **options: Unpack[AttackOptions],
 ) -> AuditReport:
-    """Judge a release.
+    """Audit released samples of any kind.
 
     Args:
-        release: (n, columns) the released table: an array, a data frame, a sparse matrix or a tensor; or n images,
-            `Images` or bytes; or n texts.
-        s: (n,) the secret of every row, finitely many values.
-        clean: the table before, the same rows in the same order: a control for the attackers, and what the change is
-            measured against.
+        release: n released samples: a table of any library, images, or texts.
+        labels: (n,) the secret of every sample, finitely many values.
+        clean: the samples before, in the same order: a control for the attackers, and what the change is measured
+            against.
         estimate: the estimated leakage of the release, in nats, to hold against the attack.
-        utility: (n,) a column the release should still predict, or its name; of images and texts, its classes.
+        utility: (n,) what the release should still predict; of a table also the name of a column.
         fail_above: the limit to keep, see `Gate`; a number is in nats.
         epsilon: ε of the divergence to bound from below; `None` for none.
         secret: what to call the secret.
-        groups: (n,) of texts, such as their authors, that must stay on one side of the split.
-        peak: largest value of a pixel, for the PSNR of images.
-        attackers: names out of `lowtide.tables.attackers.ATTACKERS`, or of `IMAGE_ATTACKERS` or
-            `TEXT_ATTACKERS`; all by default.
-        seed: the same seed gives the same report.
-        level: of the intervals; the divergence fails with probability 1 − level.
-        progress: whether to draw a progress bar; by default only on a terminal.
+        peak: largest value of a pixel, for the PSNR where a table holds pixels.
+        **options: see `AttackOptions`; the divergence fails with probability 1 − level.
     """
-    gate = fail_above if fail_above is None or isinstance(fail_above, Gate) else Gate.nats(fail_above)
-    within("level", level, 0.0, 1.0, low_open=True, high_open=True)
+    limit = fail_above if fail_above is None or isinstance(fail_above, Gate) else Gate.nats(fail_above)
+    level = float(within("level", options.get("level", 0.95), 0.0, 1.0, low_open=True, high_open=True))
     if epsilon is not None:
         within("epsilon", epsilon, 0.0, math.inf, high_open=True)
-    table = not (are_images(release) or are_texts(release))
-    count = row_count if table else len
-    if clean is not None and count(clean) != count(release):
+    kind = modalities.of(release)
+    if clean is not None and kind.count(clean) != kind.count(release):
         raise LowtideError(
-            f"clean has {count(clean)} rows and the release {count(release)}; "
+            f"clean has {kind.count(clean)} rows and the release {kind.count(release)}; "
             "they must be the same rows, in the same order"
         )
-    attacks = attack(
-        release,
-        s,
-        clean=clean,
-        groups=groups,
-        attackers=attackers,
-        seed=seed,
-        level=level,
-        progress=progress,
-    )
-    verdict = give_verdict(attacks, estimate, fail_above=gate, secret=secret)
-    change, missing = (None, None) if clean is None else _measured(clean, release, peak)
-    useful = None
-    if utility is not None and table:
-        useful = predicts(release, utility, clean=clean, seed=seed, level=level)
-    elif utility is not None:
-        useful = predicts_by_attackers(
-            release, utility, clean=clean, groups=groups, attackers=attackers, seed=seed, level=level, progress=progress
-        )
+    attacks = attack(release, labels, clean=clean, **options)
+    verdict = give_verdict(attacks, estimate, fail_above=limit, secret=secret)
+    change, missing = (None, None) if clean is None else _measured(kind, clean, release, peak)
+    divergence = None
+    if epsilon is not None:
+        divergence = audit_divergence(attacks, epsilon, failure=round(1 - level, 12), seed=options.get("seed", 0))
     return AuditReport(
         attacks=attacks,
-        divergence=None
-        if epsilon is None
-        else audit_divergence(attacks, epsilon, failure=round(1 - level, 12), seed=seed),
+        divergence=divergence,
         change=change,
         change_missing=missing,
-        utility=useful,
+        utility=None if utility is None else kind.predicts(release, utility, clean=clean, **options),
         estimate=estimate,
         verdict=verdict,
     )
 
 
-def _measured(clean: Any, release: Any, peak: float | None) -> tuple[Change | None, str | None]:
-    """The change, or why there is none: a release may have other columns than the clean table."""
-    if are_images(release):
-        return changed_images(clean, release), None
-    if are_texts(release):
-        return changed_texts(clean, release), None
+def _measured(kind: Modality, clean: Any, release: Any, peak: float | None) -> tuple[Change | None, str | None]:
+    """The change, or why there is none: a release may have other columns than the clean data."""
     if peak is not None:
-        return changed(clean, release, peak=peak), None
+        return kind.change(clean, release, peak=peak), None
     try:
-        return changed(clean, release), None
+        return kind.change(clean, release), None
     except LowtideError as error:
         return None, str(error)
 
 
 def _interval(estimate: Estimate) -> str:
-    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+    return in_ascii(interval(estimate, 3))
 
 
 def _bits(one: Attack) -> str:
