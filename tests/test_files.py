@@ -1,11 +1,13 @@
 """Files and folders appear whole or not at all, and nobody else's folder is ever replaced."""
 
 import json
+import os
+import stat
 
 import pytest
 
 from lowtide.errors import LowtideError
-from lowtide.files import write_folder
+from lowtide.files import whole_file, whole_path, write_folder, write_whole
 
 NAMES = frozenset({"config.json", "data.bin"})
 
@@ -72,3 +74,69 @@ def test_a_failure_while_writing_keeps_the_old_folder(tmp_path):
         write_folder(tmp_path / "folder", {"no/such/place": "x"}, ours=ours, names=NAMES)
     assert (tmp_path / "folder" / "config.json").read_text() == "mine"
     assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError, ValueError])
+def test_a_file_vanishes_on_any_exception_of_the_block(tmp_path, error):
+    def fail():
+        with whole_file(tmp_path / "file") as file:
+            file.write(b"half")
+            raise error("stop")
+
+    with pytest.raises(error, match="stop"):
+        fail()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_keeps_its_rights_and_a_new_one_is_for_sharing(tmp_path):
+    shared, private = tmp_path / "shared", tmp_path / "private"
+    private.touch(0o600)
+    for path in (shared, private):
+        write_whole(path, "x")
+    assert stat.S_IMODE(shared.stat().st_mode) == 0o644
+    assert stat.S_IMODE(private.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_new_file_never_replaces_another(tmp_path, monkeypatch, links):
+    def no_links(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    if not links:
+        monkeypatch.setattr(os, "link", no_links)
+    write_whole(tmp_path / "key", "first", rights=0o600, new=True)
+    with pytest.raises(LowtideError, match="File exists"):
+        write_whole(tmp_path / "key", "second", rights=0o600, new=True)
+    assert (tmp_path / "key").read_text() == "first"
+    assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
+    assert [entry.name for entry in tmp_path.iterdir()] == ["key"]
+
+
+def test_what_stands_at_a_path_is_left_alone_unless_it_may_go(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "mine").touch()
+
+    def make(replace):
+        with whole_path(tmp_path / "folder", replace=replace) as made:
+            made.mkdir()
+
+    with pytest.raises(LowtideError, match="cannot write"):
+        make(replace=False)
+    assert (tmp_path / "folder" / "mine").exists()
+    make(replace=True)
+    assert list((tmp_path / "folder").iterdir()) == []
+    assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError, ValueError])
+def test_a_path_vanishes_on_any_exception_of_the_block(tmp_path, error):
+    def fail():
+        with whole_path(tmp_path / "file", replace=True) as made:
+            made.write_text("half")
+            raise error("stop")
+
+    (tmp_path / "file").write_text("old")
+    with pytest.raises(error, match="stop"):
+        fail()
+    assert (tmp_path / "file").read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]

@@ -1,5 +1,7 @@
 """The key of the noise is stored only where the user says."""
 
+import errno
+import os
 import stat
 
 import numpy as np
@@ -33,5 +35,25 @@ def test_a_broken_file_is_refused_without_quoting_it(tmp_path, content):
 
 
 def test_a_folder_that_does_not_exist(tmp_path):
-    with pytest.raises(LowtideError, match="cannot use the key file"):
+    with pytest.raises(LowtideError, match=r"cannot write .*noise\.key: .*; choose a folder that exists"):
         open_noise(tmp_path / "no" / "noise.key")
+
+
+def test_a_full_disk_leaves_no_key_file(tmp_path, monkeypatch):
+    def full(handle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(LowtideError, match="make room"):
+        open_noise(tmp_path / "noise.key")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_key_that_another_process_makes_meanwhile_is_used(tmp_path, monkeypatch):
+    path = tmp_path / "noise.key"
+    known = open_noise(path).normal(IDS, 0, 2)
+    content, exists = path.read_text(), type(path).exists
+    answers = iter([False])
+    monkeypatch.setattr(type(path), "exists", lambda self: next(answers, exists(self)))
+    np.testing.assert_array_equal(open_noise(path).normal(IDS, 0, 2), known)
+    assert path.read_text() == content

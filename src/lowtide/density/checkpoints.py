@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from lowtide.errors import LowtideError
+from lowtide.files import whole_path
 
 
 def fingerprint(*parts: Any) -> str:
@@ -43,14 +42,8 @@ class Checkpoints:
         """Write the state of a stage."""
         if self.folder is None or not tensors:
             return
-        handle, partial = tempfile.mkstemp(dir=self.folder, prefix=f".{stage}.")
-        os.close(handle)
-        try:
+        with whole_path(self.folder / f"{stage}.safetensors", replace=True) as partial:
             save_file({name: v.detach().contiguous() for name, v in tensors.items()}, partial, {"mark": self.mark})
-            Path(partial).replace(self.folder / f"{stage}.safetensors")
-        except BaseException:
-            Path(partial).unlink(missing_ok=True)
-            raise
 
     def load(self, stage: str) -> dict[str, Tensor] | None:
         """Return the state of a stage, or `None` when there is none of this very fit."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from lowtide.disclose.noise import KeyedNoise, new_key
 from lowtide.errors import LowtideError
+from lowtide.files import write_whole
 
 
 def open_noise(path: str | Path | None) -> KeyedNoise:
@@ -19,15 +19,17 @@ def open_noise(path: str | Path | None) -> KeyedNoise:
     if path is None:
         return KeyedNoise(new_key())
     file = Path(path)
+    if not file.exists():
+        try:
+            write_whole(file, new_key().hex() + "\n", rights=0o600, new=True)
+        except LowtideError:
+            if not file.exists():  # otherwise another process has made one in the meantime
+                raise
     try:
-        if not file.exists():
-            handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "w", encoding="ascii") as out:
-                out.write(new_key().hex() + "\n")
         return KeyedNoise(bytes.fromhex(file.read_text(encoding="ascii").strip()))
     except OSError as error:
         raise LowtideError(
-            f"cannot use the key file {file}: {error.strerror}; name a file in a folder that exists and is writable"
+            f"cannot read the key file {file}: {error.strerror}; name a file that you may read"
         ) from error
     except ValueError as error:  # not hexadecimal, or not a key; the content stays out of the message
         raise LowtideError(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from types import TracebackType
@@ -13,6 +11,7 @@ from types import TracebackType
 import numpy as np
 
 from lowtide.errors import LowtideError, count
+from lowtide.files import cannot_write, whole_path, write_whole
 from lowtide.images.files import spread
 from lowtide.images.folder import ImageFolder
 from lowtide.images.layouts import LABEL
@@ -77,19 +76,12 @@ class ImageWriter:
 
     def __enter__(self) -> ImageWriter:
         try:
-            self._partial = Path(
-                tempfile.mkdtemp(dir=self._target.parent, prefix=f".{self._target.name}.", suffix=".part")
-            )
+            with contextlib.ExitStack() as stack:
+                self._sink = self._open_sink(stack.enter_context(whole_path(self._target)))
+                stack.callback(self._close)
+                self._stack = stack.pop_all()
         except OSError as error:
-            raise self._refused(error) from error
-        try:
-            self._sink = self._open_sink()
-        except OSError as error:
-            self._discard()
-            raise self._refused(error) from error
-        except BaseException:
-            self._discard()
-            raise
+            raise cannot_write(self._target, error) from error
         return self
 
     def write(self, index: Ints, pixels: Pixels) -> None:
@@ -112,29 +104,38 @@ class ImageWriter:
         try:
             spread(lambda place: sink.put(int(rows[place]), pixels[place]), range(len(rows)))
         except OSError as error:
-            raise self._refused(error) from error
+            raise cannot_write(self._target, error) from error
         self._written[rows] = True
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if kind is not None:
+            self._stack.__exit__(kind, error, trace)
+            return
+        mapping = None
         try:
-            if kind is None:
-                self._commit()
-        except OSError as problem:
-            raise self._refused(problem) from problem
-        finally:
-            self._discard()
+            with self._stack:
+                mapping = self._finish()
+        except BaseException as problem:
+            if mapping is not None:
+                mapping.unlink(missing_ok=True)
+            if isinstance(problem, OSError):
+                raise cannot_write(self._target, problem) from problem
+            raise
 
-    def _open_sink(self) -> ImageSink:
+    def _open_sink(self, place: Path) -> ImageSink:
         if self._source.layout == "npz":
             order = [int(name) for name in self.names] if self._renamed else None
-            return ArraySink(self._partial / self._target.name, self._source, order=order)
-        place = self._partial / "release"
+            return ArraySink(place, self._source, order=order)
         place.mkdir(mode=0o755)
         return FolderSink(place, self._source, names=self.names, quality=self._quality, renamed=self._renamed)
 
-    def _commit(self) -> None:
+    def _finish(self) -> Path | None:
+        """Write labels and, for its owner only, the private list of names; returns the list, if there is one.
+
+        An older list is never replaced: it is the only key to its release.
+        """
         missing = np.count_nonzero(~self._written)
         if missing or self._sink is None:
             raise LowtideError(
@@ -142,35 +143,15 @@ class ImageWriter:
                 "each of them"
             )
         self._sink.finish(self._labels)
-        listed = self._write_mapping()
-        made = self._partial / (self._target.name if self._source.layout == "npz" else "release")
-        try:
-            made.rename(self._target)
-        except BaseException:
-            if listed is not None:
-                listed.unlink(missing_ok=True)
-            raise
-
-    def _write_mapping(self) -> Path | None:
-        """The private list, for its owner only; never over an older one, which is the only key to its release."""
         if not self._renamed or self._mapping is None:
             return None
-        text = mapping_text(self.names, self._source.names)
-        handle = os.open(self._mapping, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-                file.write(text)
-        except BaseException:
-            self._mapping.unlink(missing_ok=True)
-            raise
-        return self._mapping
+        return write_whole(self._mapping, mapping_text(self.names, self._source.names), rights=0o600, new=True)
 
-    def _discard(self) -> None:
+    def _close(self) -> None:
         if self._sink is not None:
             with contextlib.suppress(Exception):
                 self._sink.close()
         self._sink = None
-        shutil.rmtree(self._partial, ignore_errors=True)
 
     def _check_places(self) -> None:
         """Refuse, before any work, places where the release or its list must not be."""
@@ -192,10 +173,6 @@ class ImageWriter:
             raise LowtideError(f"the list of names {mapping} would be part of the release; put it elsewhere")
         if mapping.exists():
             raise LowtideError(f"{mapping} exists, and may be the only key to another release; choose a new name")
-
-    def _refused(self, error: OSError) -> LowtideError:
-        reason = error.strerror or type(error).__name__
-        return LowtideError(f"cannot write {self._target}: {reason}; choose a folder that is writable and has room")
 
 
 def _kept_names(source: ImageFolder, png: bool) -> tuple[str, ...]:

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import gzip
 import os
-import stat
-import tempfile
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, Any
 
 import pyarrow as pa
 
 from lowtide.errors import LowtideError
+from lowtide.files import cannot_write, whole_file
 from lowtide.table_files.formats import AnyPath, format_of
 from lowtide.table_files.schema import check_schema, fit
 from lowtide.table_files.sinks import Sink, open_sink
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
 
 class Writer:
-    """A file that tables are appended to; a context manager.
-
-    Rows go into a temporary file of the same folder, which takes the place of `path` when the block ends without an
-    exception, and vanishes otherwise.
+    """A file that tables are appended to; a context manager, whose file appears as `whole_file` says.
 
     Args:
         path: where to write; the suffix tells the format.
@@ -37,38 +30,28 @@ class Writer:
         self._form = format_of(path)
         self._path = Path(os.path.realpath(path))
         self._schema = check_schema(schema, "the schema to write")
-        self._open = False
+        self._sink: Sink | None = None
         self._failed = False
 
     def __enter__(self) -> Writer:
-        if self._path.is_dir():
-            raise LowtideError(f"{self._path} is a folder; give the name of a file")
         try:
-            handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}.", suffix=".part")
+            with contextlib.ExitStack() as stack:
+                file: IO[bytes] = stack.enter_context(whole_file(self._path))
+                if self._form.gzip:
+                    # Neither name nor time: the same rows are the same bytes.
+                    packed: Any = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
+                    stack.push(_closing(packed))
+                    file = packed
+                self._sink = open_sink(file, self._form, self._schema)
+                stack.push(_closing(self._sink))
+                self._stack = stack.pop_all()
         except OSError as error:
-            raise self._refused(error) from error
-        self._partial = Path(name)
-        self._file: IO[bytes] = os.fdopen(handle, "wb")
-        self._packed: IO[bytes] | None = None
-        self._sink: Sink | None = None
-        self._open = True
-        try:
-            os.fchmod(handle, self._mode())
-            if self._form.gzip:
-                # Neither name nor time: the same rows are the same bytes.
-                self._packed = gzip.GzipFile(filename="", mode="wb", fileobj=self._file, mtime=0)  # type: ignore[assignment]
-            self._sink = open_sink(self._packed or self._file, self._form, self._schema)
-        except OSError as error:
-            self._discard()
-            raise self._refused(error) from error
-        except BaseException:
-            self._discard()
-            raise
+            raise cannot_write(self._path, error) from error
         return self
 
     def write(self, table: pa.Table) -> None:
         """Append the rows of a table, n rows of the columns of the schema, in any order."""
-        if not self._open or self._sink is None:
+        if self._sink is None:
             raise LowtideError("the file is not open; write within `with Writer(…) as writer:`")
         extra = [name for name in table.column_names if name not in self._schema.names]
         if extra:
@@ -79,7 +62,7 @@ class Writer:
         try:
             self._sink.write(fit(table, self._schema, "the table"))
         except OSError as error:
-            raise self._refused(error) from error
+            raise cannot_write(self._path, error) from error
         except pa.ArrowException:
             problem = LowtideError(f"cannot write these columns to {self._path}; choose another format")
         else:
@@ -90,56 +73,25 @@ class Writer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._sink = None
         if kind is not None:
-            self._discard()
+            self._stack.__exit__(kind, error, trace)
             return
-        if self._failed:
-            self._discard()
-            raise LowtideError(f"{self._path} was not written, because writing a part of it failed; start again")
         try:
-            self._commit()
+            with self._stack:
+                if self._failed:
+                    raise LowtideError(
+                        f"{self._path} was not written, because writing a part of it failed; start again"
+                    )
         except OSError as problem:
-            self._discard()
-            raise self._refused(problem) from problem
-        except BaseException:
-            self._discard()
-            raise
+            raise cannot_write(self._path, problem) from problem
 
-    def _commit(self) -> None:
-        if self._sink is not None:
-            self._sink.close()
-        if self._packed is not None:
-            self._packed.close()
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        self._partial.replace(self._path)
-        self._open = False
-        with contextlib.suppress(OSError):  # not every system can; the file itself is safe
-            folder = os.open(self._path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
 
-    def _discard(self) -> None:
-        """Close and remove the temporary file, whatever state it is in."""
-        self._open = False
-        for part in (self._sink, self._packed, self._file):
-            if part is not None:
-                with contextlib.suppress(Exception):
-                    part.close()
-        self._partial.unlink(missing_ok=True)
+def _closing(part: Any) -> Any:
+    """An exit that closes `part`, and ignores errors of closing what is given up anyway."""
 
-    def _mode(self) -> int:
-        """The rights of the file that is replaced, or those of a file for sharing; temporary files have fewer."""
-        try:
-            return stat.S_IMODE(self._path.stat().st_mode)
-        except OSError:
-            return 0o644
+    def close(kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        with contextlib.nullcontext() if kind is None else contextlib.suppress(Exception):
+            part.close()
 
-    def _refused(self, error: OSError) -> LowtideError:
-        reason = error.strerror or type(error).__name__
-        if error.errno in _FULL:
-            return LowtideError(f"cannot write {self._path}: {reason}; make room, or choose another disk")
-        return LowtideError(f"cannot write {self._path}: {reason}; choose a folder that exists and is writable")
+    return close
