@@ -1,4 +1,7 @@
-"""Splits of rows by class, and by group where rows belong together."""
+"""Rows set aside, folds and samples: by class, by group where rows belong together, or at random.
+
+Everything here draws from the generator or seed that it is given, so that the rows of a documented result stay.
+"""
 
 from __future__ import annotations
 
@@ -74,6 +77,76 @@ def _give_every_class(aside: Bools, members: Floats, rng: np.random.Generator) -
                 "these groups cannot be split with every class on both sides: each class needs rows in two groups "
                 "or more that are not all of another class; use smaller groups"
             )
+
+
+def set_aside(codes: Labels, groups: Labels | None, share: float, *, seed: np.random.SeedSequence) -> Split:
+    """Set whole groups aside where there are groups, and rows of every class otherwise; see `grouped`, `stratified`."""
+    return stratified(codes, share, seed=seed) if groups is None else grouped(codes, groups, share, seed=seed)
+
+
+def three_tenths(codes: Labels, rng: np.random.Generator) -> Split:
+    """Set three tenths of the rows aside, with the classes (n,) spread evenly."""
+    held = stratified_folds(codes, 10, rng) < 3
+    return Split(np.flatnonzero(~held), np.flatnonzero(held))
+
+
+def at_random(n: int, aside: int, rng: np.random.Generator) -> Split:
+    """Set `aside` of n rows aside, whatever they are."""
+    order = rng.permutation(n)
+    return Split(np.sort(order[aside:]), np.sort(order[:aside]))
+
+
+def stratified_folds(codes: Labels, folds: int, rng: np.random.Generator) -> Labels:
+    """Give every row a fold, (n,), with the classes (n,) spread evenly."""
+    order = rng.permutation(len(codes))
+    order = order[np.argsort(codes[order], kind="stable")]
+    return _dealt(order, folds)
+
+
+def grouped_folds(codes: Labels, groups: Labels, folds: int, rng: np.random.Generator) -> Labels:
+    """Give every row the fold of its group, (n,), with sizes, and the classes that most rows of a group have, spread.
+
+    Args:
+        codes: (n,) the class of each row.
+        groups: (n,) rows of one group have one number.
+        folds: how many.
+        rng: draws the order of the groups.
+    """
+    _, members, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    classes = int(codes.max()) + 1
+    most = np.bincount(members * classes + codes, minlength=len(sizes) * classes).reshape(-1, classes).argmax(axis=1)
+    order = rng.permutation(len(sizes))
+    order = order[np.lexsort((-sizes[order], most[order]))]
+    return _dealt(order, folds)[members]
+
+
+def _dealt(order: Labels, folds: int) -> Labels:
+    """The fold of each entry when entries are dealt to the folds in turn, in this order."""
+    fold = np.empty(len(order), dtype=np.intp)
+    fold[order] = np.arange(len(order)) % folds
+    return fold
+
+
+def random_folds(n: int, folds: int, rng: np.random.Generator) -> list[Labels]:
+    """A random partition of range(n) into sorted parts whose sizes differ by at most 1."""
+    return [np.sort(part) for part in np.array_split(rng.permutation(n), folds)]
+
+
+def others(n: int, *out: Labels) -> Labels:
+    """The rows of range(n) that are in none of the parts `out`, sorted."""
+    return np.setdiff1d(np.arange(n), np.concatenate(out))
+
+
+def some_rows(rows: int | Labels, most: int, rng: np.random.Generator) -> Labels:
+    """A random choice of at most `most` row numbers, sorted; of range(rows) where `rows` is a number."""
+    return np.sort(rng.permutation(rows)[:most])
+
+
+def stratified_sample(codes: Labels, most: int, rng: np.random.Generator) -> Labels:
+    """About `most` row numbers, sorted, every class in its share; all of them where there are no more."""
+    if len(codes) <= most:
+        return np.arange(len(codes))
+    return np.flatnonzero(stratified_folds(codes, -(-len(codes) // most), rng) == 0)
 
 
 def read_groups(groups: ArrayLike | None, rows: int) -> Labels | None:
