@@ -26,7 +26,7 @@ from lowtide.cli.image_plan import write_release
 from lowtide.density.artefact import Density
 from lowtide.density.critics.causal import CausalNet
 from lowtide.disclose.card import Feature, ReleaseCard
-from lowtide.disclose.certificate import certify_plan
+from lowtide.disclose.certificate import certify_fixed
 from lowtide.images.critic import ImageCritic
 from lowtide.images.encoder import Grid, ImageEncoder
 from lowtide.images.files import decode, encode, spread
@@ -115,7 +115,7 @@ def plan_of(grid: Grid) -> FolderPlan:
     """A plan that hides the lower middle of the image; what it rests on does not matter here."""
     rows, columns = np.divmod(np.arange(len(grid)), grid.across)
     hidden = (rows >= grid.down // 2) & (np.abs(columns - grid.across / 2) < grid.across / 4)
-    certificate = certify_plan(0.1, [0.5, 0.5], ratios=np.zeros(len(grid)), hidden=hidden)
+    certificate = certify_fixed(0.1, [0.5, 0.5], ratios=np.zeros(len(grid)), hidden=hidden)
     features = tuple(Feature(name, float(flag)) for name, flag in zip(grid.features.names, hidden, strict=True))
     card = ReleaseCard(
         mechanism="redact",

@@ -6,7 +6,6 @@ from lowtide.disclose.budget import Budget
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.errors import LowtideError
-from lowtide.images.obfuscator import ImageObfuscator
 from lowtide.interface import Attack, Estimate, Guarantee
 from lowtide.vectors.artefact import PairDensity
 
@@ -18,7 +17,6 @@ __all__ = [
     "Density",
     "Estimate",
     "Guarantee",
-    "ImageObfuscator",
     "LowtideError",
     "Obfuscator",
     "PairDensity",

@@ -18,7 +18,7 @@ from scipy import sparse
 from lowtide.attack.panel import AttackReport
 from lowtide.auditing.verdict import give_verdict
 from lowtide.disclose.card import Feature, ReleaseCard, schema
-from lowtide.disclose.certificate import certify_disclosed, certify_paper, certify_plan
+from lowtide.disclose.certificate import certify_fixed, certify_paper, certify_sequential
 from lowtide.disclose.hashing import hash_rows, hash_table
 from lowtide.disclose.membership import membership
 from lowtide.errors import LowtideError
@@ -28,13 +28,13 @@ VALIDATOR = jsonschema.Draft202012Validator(schema())
 HIDDEN = np.array([[True, False], [False, False], [True, True], [True, False]])
 TERM = membership(HIDDEN, [0, 0, 1, 1], ratios=[0.0, 0.5], epsilon=0.1, classes=2)
 CERTIFICATES = {
-    "all hidden": certify_plan(0.2, [0.5, 0.5], ratios=[0.3, 0.0], hidden=[True, True], responses=[(0.1, 3)]),
-    "redacted": certify_plan(0.2, [0.5, 0.5], ratios=[0.0, 0.0], hidden=[True, True]),
-    "half vacuous": certify_plan(1.0, [0.5, 0.5], ratios=[0.3, 0.3], hidden=[True, True]),
-    "raw part": certify_plan(0.2, [0.5, 0.5], ratios=[0.3, 0.0], hidden=[True, False]),
-    "nothing hidden": certify_plan(0.2, [0.5, 0.5], ratios=[0.3, 0.0], hidden=[False, False]),
-    "disclosed": certify_disclosed(0.1, [0.5, 0.5], features=2, membership=TERM),
-    "running": certify_disclosed(0.3, [0.5, 0.5], features=2, running=True),
+    "all hidden": certify_fixed(0.2, [0.5, 0.5], ratios=[0.3, 0.0], hidden=[True, True], responses=[(0.1, 3)]),
+    "redacted": certify_fixed(0.2, [0.5, 0.5], ratios=[0.0, 0.0], hidden=[True, True]),
+    "half vacuous": certify_fixed(1.0, [0.5, 0.5], ratios=[0.3, 0.3], hidden=[True, True]),
+    "raw part": certify_fixed(0.2, [0.5, 0.5], ratios=[0.3, 0.0], hidden=[True, False]),
+    "nothing hidden": certify_fixed(0.2, [0.5, 0.5], ratios=[0.3, 0.0], hidden=[False, False]),
+    "disclosed": certify_sequential(0.1, [0.5, 0.5], features=2, membership=TERM),
+    "running": certify_sequential(0.3, [0.5, 0.5], features=2, running=True),
     "paper": certify_paper(0.2, [0.5, 0.5], radii=[1.0, 1.0], scale=3.0),
 }
 SHARES = {
@@ -142,13 +142,13 @@ def cards(draw):
     hidden = np.array(draw(st.lists(st.booleans(), min_size=m, max_size=m)))
     ratios = draw(st.lists(st.floats(0, 60), min_size=m, max_size=m))
     if policy == "plan":
-        certificate, shares = certify_plan(epsilon, prior, ratios=ratios, hidden=hidden), hidden.astype(float)
+        certificate, shares = certify_fixed(epsilon, prior, ratios=ratios, hidden=hidden), hidden.astype(float)
     elif policy == "paper":
         certificate, shares = certify_paper(epsilon, prior, radii=ratios, scale=1.0), np.full(m, 0.5)
     else:
         flags = np.array(draw(st.lists(st.lists(st.booleans(), min_size=m, max_size=m), min_size=2, max_size=8)))
         term = membership(flags, np.arange(len(flags)) % 2, ratios=ratios, epsilon=epsilon, classes=2)
-        certificate = certify_disclosed(epsilon, prior, features=m, membership=term, running=policy == "running")
+        certificate = certify_sequential(epsilon, prior, features=m, membership=term, running=policy == "running")
         shares = flags.mean(axis=0)
     return ReleaseCard(
         mechanism=draw(st.text(min_size=1)),

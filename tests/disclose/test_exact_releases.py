@@ -9,7 +9,7 @@ from lowtide import TIDE, Obfuscator, worlds
 from lowtide.attack.lower_bound import audit_divergence
 from lowtide.attack.panel import attack
 from lowtide.density.options import Options
-from lowtide.disclose.certificate import certify_plan
+from lowtide.disclose.certificate import certify_fixed
 from lowtide.labels import read_classes
 from lowtide.tables.estimating import estimate
 from lowtide.theory import calibration
@@ -130,7 +130,7 @@ class TestNoised:
     def test_certificates_hold_and_two_copies_attain_them(self, noised, epsilon):
         subject, shares = noised
         law = exact("two copies", subject, shares, scale=4.0)
-        whole = certify_plan(epsilon, shares, ratios=subject.mechanism_.ratios(), hidden=subject.policy_.hidden).whole
+        whole = certify_fixed(epsilon, shares, ratios=subject.mechanism_.ratios(), hidden=subject.policy_.hidden).whole
         assert not whole.vacuous
         assert law.forward(epsilon).max() == pytest.approx(whole.forward.delta, rel=1e-4, abs=1e-7)
         assert law.reverse(epsilon).max() == pytest.approx(whole.reverse.delta, rel=1e-4, abs=1e-7)

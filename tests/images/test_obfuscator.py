@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lowtide.images.obfuscator import ImageObfuscator, numbered
 
 from lowtide.attack.panel import attack
 from lowtide.disclose.card import ReleaseCard
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Stack
 from lowtide.images.hider import ImageHider
-from lowtide.images.obfuscator import ImageObfuscator, numbered
 from lowtide.images.policies import FixedPatches, PaperPatches
 from lowtide.images.released import Released, all_flags
 from lowtide.worlds import drawn_faces

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from lowtide.images.obfuscator import ImageObfuscator
 
 from lowtide import TIDE, LowtideError
 from lowtide.attack.panel import attack
 from lowtide.images.encoder import Grid
 from lowtide.images.hider import ImageHider
 from lowtide.images.mechanism import ImageMechanism
-from lowtide.images.obfuscator import ImageObfuscator
 from lowtide.images.sequential import SequentialPatches
 
 SIDE, PATCH = 16, 8

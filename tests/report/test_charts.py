@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.disclose.budget import Budget, Reading
+from lowtide.disclose.budget import Budget, Point, Reading
 from lowtide.errors import LowtideError
 from lowtide.interface import NATS_PER_BIT, Attack, Estimate
 from lowtide.report.charts import attack_key, draw_attacks, draw_leaks, draw_tradeoff, key
 from lowtide.report.figures import plot_attacks, plot_leaks, plot_tradeoff
 from lowtide.report.svg import fitted
 from lowtide.report.views import Spot, Tradeoff, duels, percent, plain, read_budget, ticks, tradeoff
-from lowtide.tables.planning import Point
 from lowtide.tables.scan import FeatureLeak
 
 finite = st.floats(-5, 5, allow_nan=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from lowtide.texts.obfuscator import TextObfuscator
 from scipy import sparse
 
 from lowtide.attack.panel import attack
@@ -11,7 +12,6 @@ from lowtide.density.artefact import TermConditionals
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.errors import LowtideError
 from lowtide.texts.hider import TextHider
-from lowtide.texts.obfuscator import TextObfuscator
 from lowtide.texts.policies import PaperTerms
 from lowtide.texts.terms import TermOptions, Vocabulary
 from lowtide.worlds.text import naive_bayes_text

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
+from lowtide.texts.obfuscator import TextObfuscator
 
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.errors import LowtideError
 from lowtide.table_files.reading import read
-from lowtide.texts.obfuscator import TextObfuscator
 from lowtide.texts.plan_file import TextPlan, is_text_plan, write_changes
 from lowtide.texts.reading import read_texts
 from lowtide.texts.rewriting import rebuild

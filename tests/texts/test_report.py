@@ -13,9 +13,9 @@ from PIL import Image
 
 from lowtide.auditing.change import Change
 from lowtide.auditing.judging import audit
-from lowtide.disclose.budget import Reading
+from lowtide.disclose.budget import Point, Reading
 from lowtide.disclose.card import Feature, ReleaseCard
-from lowtide.disclose.certificate import certify_disclosed, certify_plan
+from lowtide.disclose.certificate import certify_fixed, certify_sequential
 from lowtide.errors import LowtideError
 from lowtide.images.view import UNSAFE
 from lowtide.interface import NATS_PER_BIT, Estimate
@@ -24,7 +24,6 @@ from lowtide.report.figures import plot_terms
 from lowtide.report.html import MarkedText, Report, TermLists, ToldTerm, render, write_report
 from lowtide.report.svg import Across, whisker
 from lowtide.report.views import TEXTS, shown, visible, wide
-from lowtide.tables.planning import Point
 from lowtide.tables.scan import FeatureLeak, TableScan
 from lowtide.texts.lists import describe_terms, is_sure, told_range
 from lowtide.texts.view import draw_terms
@@ -106,7 +105,7 @@ def judged():
 
 @pytest.fixture(scope="module")
 def report(judged):
-    card = a_card(certify_plan(0.2, [0.5, 0.5], ratios=[0.3] * M, hidden=list(HIDDEN)), HIDDEN)
+    card = a_card(certify_fixed(0.2, [0.5, 0.5], ratios=[0.3] * M, hidden=list(HIDDEN)), HIDDEN)
     return Report("notes", "region", a_scan(), a_curve(), NAMES, HIDDEN, "55%", judged, card, terms=some_lists())
 
 
@@ -215,7 +214,7 @@ class TestWhoMayReadIt:
         assert UNSAFE not in read.text
 
     def test_partly_hidden_words_are_counted(self):
-        card = a_card(certify_disclosed(0.1, [0.5, 0.5], features=M), HIDDEN / 4)
+        card = a_card(certify_sequential(0.1, [0.5, 0.5], features=M), HIDDEN / 4)
         read = Parsed(render(Report("t", "region", card=card, terms=some_lists())))
         assert f"Hidden in some texts {HIDDEN.sum()} of {M} different words" in read.said("card")
         assert "Word by word" in read.said("card")

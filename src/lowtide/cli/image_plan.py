@@ -13,17 +13,18 @@ import numpy as np
 
 from lowtide.cli.common import note, out, show_progress
 from lowtide.cli.images import GivenImages, Opening, open_given
+from lowtide.density.tide import TIDE
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.keys import open_noise
 from lowtide.disclose.noise import row_ids
+from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.errors import LowtideError
 from lowtide.files import write_whole
 from lowtide.images.encoder import Images, Ints, Pixels, mean_image
 from lowtide.images.folder import ImageFolder
 from lowtide.images.maps import ImageMaps
 from lowtide.images.names import names_tell
-from lowtide.images.obfuscator import ImageObfuscator
 from lowtide.images.plan_file import FolderPlan
 from lowtide.images.policies import FixedPatches
 from lowtide.images.released import BATCH
@@ -42,7 +43,7 @@ def plan_folder(
     *,
     patch: int,
     opening: Opening,
-    policy: Literal["plan", "disclosed", "paper"],
+    policy: Literal["fixed", "sequential", "paper"],
     mechanism: Literal["redact", "gaussian", "mixed"],
     budget: Budget | None,
     kept: float | None,
@@ -61,20 +62,19 @@ def plan_folder(
         raise LowtideError("--mechanism mixed is for tables; patches are hidden by redact or gaussian")
     progress = show_progress(quiet)
     given = open_given(path, secret, opening, progress=progress)
-    hider = ImageObfuscator(
+    hider = Obfuscator(
+        TIDE(patch, max_steps=steps, progress=progress, random_state=seed),
         policy,
         mechanism,
-        patch=patch,
         budget=budget,
         kept=kept,
         epsilon=epsilon,
         lam=lam,
-        steps=steps,
         progress=progress,
         random_state=seed,
     )
     hider.fit(given.pixels, given.s)
-    made = FolderPlan(hider.hider_, given.secret, opening.size, opening.grey)
+    made = FolderPlan(hider.hider_, given.secret, opening.size, opening.grey)  # type: ignore[arg-type]
     print_plan(made)
     made.save(output)
     out.print(f"plan: {output}", soft_wrap=True)

@@ -44,7 +44,7 @@ from lowtide.table_files.formats import find_column
 from lowtide.tables.plan_file import TablePlan
 from lowtide.tables.policies import FixedColumns
 
-Policy = Annotated[Literal["plan", "disclosed", "paper"], typer.Option("--policy", help="who decides what is hidden")]
+Policy = Annotated[Literal["fixed", "sequential", "paper"], typer.Option("--policy", help="who decides what is hidden")]
 Mechanism = Annotated[
     Literal["redact", "gaussian", "mixed"],
     typer.Option("--mechanism", help="what hiding does; mixed noises numbers where that is enough"),
@@ -72,7 +72,7 @@ def run(
     keep: Keep = None,
     hide: Hide = None,
     utility: Utility = None,
-    policy: Policy = "plan",
+    policy: Policy = "fixed",
     mechanism: Mechanism = "redact",
     epsilon: Annotated[float | None, typer.Option("--epsilon", help="threshold of a column, or ε of the noise")] = None,
     delta: Annotated[float | None, typer.Option("--delta", help="with ε, calibrates the noise")] = None,
@@ -119,7 +119,7 @@ def run(
     texts = are_texts(file, text, group)
     images = not texts and are_images(file)
     output = output or Path("plan.lowtide" if images or texts else "plan.json")
-    what = "a plan for images or texts" if images or texts else None if policy == "plan" else f"the policy {policy!r}"
+    what = "a plan for images or texts" if images or texts else None if policy == "fixed" else f"the policy {policy!r}"
     _check_places(file, what, output, json, report, figures)
     limit = _budget(budget, attacker_accuracy)
     if texts:
@@ -185,6 +185,7 @@ def run(
         policy,
         mechanism,
         budget=limit,
+        kept=share,
         epsilon=epsilon,
         delta=delta,
         lam=lam,
@@ -212,7 +213,8 @@ def make_plan(given: Given, hider: Obfuscator, *, keep: tuple[str, ...], utility
     fitted = hider.fit(given.x, given.s, utility=utility)
     kept = tuple(name for name in given.identifiers if name in keep)
     blank = tuple(name for name in given.identifiers if name not in keep)
-    return TablePlan(fitted.hider_, given.secret, blank, words_of(given.table), kept, utility)
+    hider_: Any = fitted.hider_
+    return TablePlan(hider_, given.secret, blank, words_of(given.table), kept, utility)
 
 
 def print_plan(made: TablePlan) -> None:

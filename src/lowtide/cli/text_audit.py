@@ -6,7 +6,6 @@ from pathlib import Path
 
 from lowtide.auditing.judging import AuditReport, audit
 from lowtide.auditing.verdict import Gate
-from lowtide.cli.text_plan import points_of
 from lowtide.cli.texts import GivenTexts, read_given_texts
 from lowtide.disclose.card import ReleaseCard
 from lowtide.errors import LowtideError
@@ -82,7 +81,7 @@ def audit_report(
     return Report(
         title=f"{name}: what it still tells about {given.secret}",
         secret=given.secret,
-        curve=() if plan is None else points_of(plan),
+        curve=() if plan is None else plan.curve,
         features=() if plan is None else plan.vocabulary.terms,
         chosen=None if plan is None else plan.hidden,
         budget=str((card.parameters if card else {}).get("budget") or ""),

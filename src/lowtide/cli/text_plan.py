@@ -11,9 +11,11 @@ import typer
 from lowtide.cli.common import note, out, show_progress
 from lowtide.cli.outputs import check_outputs
 from lowtide.cli.texts import GivenTexts, Terms, read_given_texts
+from lowtide.density.tide import TIDE
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.keys import open_noise
+from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.errors import LowtideError, one_of
 from lowtide.files import sha256_of, write_whole
 from lowtide.report.console import print_table, write_json
@@ -21,10 +23,8 @@ from lowtide.report.contents import Report
 from lowtide.report.html import write_report
 from lowtide.table_files.formats import format_of
 from lowtide.table_files.writing import Writer
-from lowtide.tables.planning import Point
 from lowtide.texts.cleaning import cleaner
 from lowtide.texts.lists import TermLists
-from lowtide.texts.obfuscator import TextObfuscator
 from lowtide.texts.plan_file import TextPlan, write_changes
 from lowtide.texts.policies import FixedTerms
 from lowtide.texts.rewriting import HOW, How
@@ -44,7 +44,7 @@ def plan_corpus(
     group: str | None,
     terms: Terms,
     encoding: str,
-    policy: Literal["plan", "disclosed", "paper"],
+    policy: Literal["fixed", "sequential", "paper"],
     how: str,
     budget: Budget | None,
     kept: float | None,
@@ -60,26 +60,26 @@ def plan_corpus(
     quiet: bool,
 ) -> None:
     """`lowtide plan` of texts."""
-    if policy == "disclosed":
-        raise LowtideError("--policy disclosed is for tables and images; for texts there are plan and paper")
+    if policy == "sequential":
+        raise LowtideError("--policy sequential is for tables and images; for texts there are fixed and paper")
     given = read_given_texts(path, secret, text=text, group=group, encoding=encoding)
     columns = tuple(name for name in keep if name in given.found.others.column_names)
     _check_words(given, terms, keep=[name for name in keep if name not in columns], hide=list(hide))
-    hider = TextObfuscator(
+    progress = show_progress(quiet)
+    hider = Obfuscator(
+        TIDE(terms.options, max_steps=steps, progress=progress, random_state=seed),
         policy,
         _how(how),
         budget=budget,
         kept=kept,
         epsilon=epsilon,
-        features=terms.options,
         keep=tuple(name for name in keep if name not in columns),
         hide=hide,
-        steps=steps,
-        progress=show_progress(quiet),
+        progress=progress,
         random_state=seed,
     )
     hider.fit(given.found.texts, given.s, groups=given.groups)
-    made = TextPlan(hider.hider_, given.secret, given.found.names[0], columns)
+    made = TextPlan(hider.hider_, given.secret, given.found.names[0], columns)  # type: ignore[arg-type]
     print_plan(made)
     made.save(output)
     out.print(f"plan: {output}", soft_wrap=True)
@@ -119,7 +119,7 @@ def print_plan(made: TextPlan) -> None:
             "The trade-off: words kept, and what logistic regression still reads",
             ["words kept", "terms hidden", "bits", "accuracy"],
             [
-                (f"{p.kept:.1%}", p.depth, str(p.reading.leakage.bits), str(p.reading.accuracy))
+                (f"{p.kept:.1%}", int(p.hidden.sum()), str(p.reading.leakage.bits), str(p.reading.accuracy))
                 for p in policy.curve[::every]
             ],
         )
@@ -141,7 +141,7 @@ def curve_json(made: TextPlan) -> list[dict[str, object]]:
     return [
         {
             "kept": p.kept,
-            "terms": p.depth,
+            "terms": int(p.hidden.sum()),
             "nats": p.reading.leakage.value,
             "accuracy": p.reading.accuracy.value,
         }
@@ -157,17 +157,12 @@ def plan_report(name: str, made: TextPlan, given: GivenTexts) -> Report:
         title=f"{name}: a plan to hide {made.secret}",
         secret=made.secret,
         features=() if plan is None else plan.vocabulary.terms,
-        curve=() if plan is None else points_of(plan),
+        curve=() if plan is None else plan.curve,
         chosen=None if plan is None else plan.hidden,
         budget=str(made.hider.card.parameters.get("budget") or ""),
         card=made.hider.card,
         terms=TermLists((), (), len(given.s), int(str(size))),
     )
-
-
-def points_of(plan: FixedTerms) -> tuple[Point, ...]:
-    """The curve as the report draws it."""
-    return tuple(Point(plan.first(point.depth).hidden, point.kept, point.reading) for point in plan.curve)
 
 
 def _changes_of(output: Path) -> Path:
@@ -198,7 +193,7 @@ def release_corpus(
     dropped = [n for n in found.others.column_names if n not in (*made.kept, made.secret)]
     if dropped:
         note(f"left out: {', '.join(dropped)}; a plan made with --keep COLUMN releases a column as it is")
-    draws = made.hider.rewriter.draws
+    draws = made.hider.mechanism.draws
     if draws and key_file is None:
         note("without --key-file the key of the substitutes is forgotten: releasing again would draw others")
     table, released = made.release(found, noise=open_noise(key_file) if draws else None)

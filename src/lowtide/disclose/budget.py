@@ -14,6 +14,7 @@ from scipy.optimize import brentq
 from lowtide.density.estimates import mean_with_interval
 from lowtide.errors import Floats, LowtideError, real, within
 from lowtide.interface import NATS_PER_BIT, Estimate
+from lowtide.types import Bools
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,27 @@ class Reading:
         right = (density + np.log(prior)).argmax(axis=1) == codes
         own = density[np.arange(len(codes)), codes]
         return cls(mean_with_interval(own), mean_with_interval(right.astype(np.float64)))
+
+
+@dataclass(frozen=True)
+class Point:
+    """One choice on the trade-off curve.
+
+    Attributes:
+        hidden: (m,) what it hides.
+        kept: the share of the worth of all features, pixels or words that it keeps as they are.
+        reading: what is left for an attacker, on held-out samples.
+        useful: what is left for the use one has in mind, when there is one.
+        noised: the hidden features that are noised where the others are redacted; none where all are hidden alike.
+        lam: the λ of their noise.
+    """
+
+    hidden: Bools
+    kept: float
+    reading: Reading
+    useful: Reading | None = None
+    noised: tuple[int, ...] = ()
+    lam: float | None = None
 
 
 @dataclass(frozen=True)

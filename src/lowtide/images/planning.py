@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lowtide.density.masking import Bools
-from lowtide.errors import Floats
-from lowtide.images.encoder import Grid, Ints
+from lowtide.disclose.budget import Point
+from lowtide.images.encoder import Grid
 from lowtide.images.ordering import Spread, showing_order
-from lowtide.images.planning_attackers import CELLS, EdgeScout
+from lowtide.images.planning_attackers import CELLS, EdgeAttacker
 from lowtide.images.policies import FixedPatches
 from lowtide.images.thumbnails import Thumbnails
 from lowtide.images.units import Units
-from lowtide.tables.planning import Point
+from lowtide.types import Bools, Floats, Ints
 
 _SHARES = (*np.arange(1.0, 0.5, -0.05), *np.arange(0.5, 0.05, -0.1))  # kept, where the curve is read
 _ORDERING = 0.4  # of the work
@@ -44,18 +43,18 @@ class PatchPlanner:
     tick: Callable[[float], None] = field(default=lambda _: None)
 
     def plan(self) -> FixedPatches:
-        """The plan that hides nothing but what must be, with the order and the curve of all others."""
+        """The policy that hides nothing but what must be, with the order and the curve of all others."""
         order = self.order()
         self.tick(_ORDERING)
-        scout = EdgeScout(self.data, mirror=self.mirror, seed=self.seed)
+        attacker = EdgeAttacker(self.data, mirror=self.mirror, seed=self.seed)
         start = self.data.shown(self.grid.spread(self.hide))
-        marginal = np.where(self.hide, np.nan, self._of_patches(scout.where(start)))
+        marginal = np.where(self.hide, np.nan, self._of_patches(attacker.where(start)))
         plan = FixedPatches(self.grid, self.hide.copy(), order, self.keep, self.hide, (), marginal)
         points: list[Point] = []
         for number, share in enumerate(_SHARES):
             here = plan.at(float(share))
             if not points or (here.hidden != points[-1].hidden).any():
-                reading = scout.read(self.data.shown(self.grid.spread(here.hidden)))
+                reading = attacker.read(self.data.shown(self.grid.spread(here.hidden)))
                 points.append(Point(here.hidden, here.kept, reading))
             self.tick(_ORDERING + (1 - _ORDERING) * (number + 1) / len(_SHARES))
         return plan.with_curve(points)

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lowtide.density.masking import Bools
 from lowtide.disclose.noise import Ids, KeyedNoise
-from lowtide.images.encoder import Images, Ints, Pixels
+from lowtide.images.encoder import Images
 from lowtide.images.mechanism import ImageMechanism
 from lowtide.images.policies import FixedPatches, PatchPolicy
+from lowtide.types import Bools, Ints, Pixels
 
 BATCH = 256
 

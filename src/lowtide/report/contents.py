@@ -16,8 +16,8 @@ from lowtide.texts.lists import TermLists
 
 if TYPE_CHECKING:  # a report reads their attributes; it makes none of them
     from lowtide.auditing.judging import AuditReport
+    from lowtide.disclose.budget import Point
     from lowtide.disclose.card import ReleaseCard
-    from lowtide.tables.planning import Point
 
 __all__ = ["FEWEST", "ImageMaps", "Mark", "Report", "Scanned", "TermLists", "marks"]
 FEWEST = 20  # rows that an average must rest on before it leaves the house; statistical offices ask for 10 or so

@@ -12,10 +12,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lowtide.disclose.budget import Budget, Reading
+from lowtide.disclose.budget import Budget, Point, Reading
 from lowtide.errors import LowtideError
 from lowtide.interface import NATS_PER_BIT, Attack, Estimate
-from lowtide.tables.planning import Point
 
 Role = Literal["clean", "fixed", "retrained"]
 ROLES: dict[Role, str] = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from lowtide.interface import Modality, Nouns
+from lowtide.tables.hider import TableHider
+from lowtide.tables.planner import TablePlanner, TableSettings
 
 
 class TableModality:
@@ -13,15 +15,23 @@ class TableModality:
     name = "tables"
     nouns: Nouns
     options: type[Any]
-    policies: tuple[str, ...]
-    mechanisms: tuple[str, ...]
-    default_budget: float
+
+    def claims(self, x: Any) -> bool:
+        """Whether `x` is a table: whatever no other kind claims."""
+        return True
 
     # ── density ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     # ── attack ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     # ── disclose ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    policies = ("fixed", "sequential", "paper")
+    mechanisms = ("redact", "gaussian", "mixed")
+    default_budget = 0.01
+    settings = TableSettings
+    planner = staticmethod(TablePlanner.read)
+    read_hider = staticmethod(TableHider.from_parts)
 
     # ── auditing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -74,7 +74,7 @@ class TablePlan:
         judged = [name for name in table.column_names if name in self.hider.mechanism.encoder.names]
         rows = table.select(judged)
         given = None if ids is None else np.asarray(table[ids].to_pylist())
-        hidden, flags = self.hider.transform(rows, noise=noise, ids=given)
+        hidden, flags = self.hider.release(rows, noise=noise, ids=given)
         for place, name in enumerate(table.column_names):
             if name in self.identifiers:
                 blank = _blank(table[name])

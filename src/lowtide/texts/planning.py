@@ -19,14 +19,12 @@ from scipy.special import log_softmax
 from lowtide.attack.calibration import calibrate
 from lowtide.density.critics.bag import log_odds
 from lowtide.density.estimates import with_overlooked
-from lowtide.density.masking import Bools
-from lowtide.disclose.budget import Budget, Reading
-from lowtide.errors import Floats
-from lowtide.labels import Labels
+from lowtide.disclose.budget import Budget, Point, Reading
 from lowtide.splits import Split
 from lowtide.texts.learners import TermWeights, fit_logistic
-from lowtide.texts.policies import FixedTerms, TermPoint
+from lowtide.texts.policies import FixedTerms
 from lowtide.texts.terms import Vocabulary
+from lowtide.types import Bools, Floats, Labels
 
 Sparse: TypeAlias = Any  # scipy.sparse.csr_array, which carries no types
 _PENALTY = 1.0
@@ -62,21 +60,22 @@ class TermPlanner:
     tick: Callable[[float], None] = field(default=lambda _: None, repr=False)
 
     def plan(self, vocabulary: Vocabulary) -> FixedTerms:
-        """The plan that hides nothing but what must be, with the order and the curve of all others."""
+        """The policy that hides nothing but what must be, with the order and the curve of all others."""
         tokens = np.asarray(self.counts.sum(axis=0), dtype=np.float64).ravel()
         order = np.lexsort((-self._worth(), self.keep, ~self.hide))
         gone = np.concatenate([[0.0], np.cumsum(tokens[order])]) / tokens.sum()
         depth, free = int(self.hide.sum()), len(tokens) - int((self.keep & ~self.hide).sum())
-        curve: list[TermPoint] = []
+        policy = FixedTerms(vocabulary, self.hide & ~self.keep, order, tokens, self.keep, self.hide)
+        curve: list[Point] = []
         while True:
             reading = self._attack(np.sort(order[depth:]))
-            curve.append(TermPoint(depth, 1 - float(gone[depth]), reading))
+            curve.append(Point(policy.first(depth).hidden, 1 - float(gone[depth]), reading))
             self.tick(min(1.0, float(gone[depth]) / _MOST))
             if depth >= free or gone[depth] >= _MOST or self._enough(reading):
                 break
             step = _STEP if gone[depth] < _LATER else _LATER_STEP
             depth = min(free, max(depth + 1, int((gone <= gone[depth] + step).sum()) - 1))
-        return FixedTerms(vocabulary, self.hide & ~self.keep, order, tokens, self.keep, self.hide, tuple(curve))
+        return replace(policy, curve=tuple(curve))
 
     def _worth(self) -> Floats:
         """(m,) what one occurrence of each term tells, in nats.
