@@ -7,7 +7,7 @@ import pytest
 from lowtide.tables.plan_file import TablePlan
 
 
-@pytest.mark.parametrize("policy", ["disclosed", "paper"])
+@pytest.mark.parametrize("policy", ["sequential", "paper"])
 def test_a_json_file_is_refused_before_anything_is_read(policy, refused, tmp_path):
     missing = tmp_path / "no such table.csv"  # it would be reported if it were looked for first
     line = refused("plan", missing, "--secret", "beast", "--policy", policy, "--out", tmp_path / "survey.json")
@@ -19,11 +19,11 @@ def test_a_folder_that_is_no_plan_is_refused_first(refused, tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "precious.txt").write_text("mine")
-    options = ("--secret", "beast", "--policy", "disclosed", "--out", folder)
+    options = ("--secret", "beast", "--policy", "sequential", "--out", folder)
     assert "is no plan" in refused("plan", tmp_path / "no such table.csv", *options)
 
 
-@pytest.mark.parametrize("policy", ["disclosed", "paper"])
+@pytest.mark.parametrize("policy", ["sequential", "paper"])
 def test_a_folder_holds_the_network_and_releases(home, lowtide, tmp_path, policy):
     folder, shared = tmp_path / "survey.lowtide", tmp_path / "shared.csv"
     options = ("--policy", policy, "--epsilon", 0.3, "--steps", 40)

@@ -328,7 +328,7 @@ def test_texts_that_cannot_be_learnt_from(refused, corpus, tmp_path):
         (("--stop", "missing.txt"), "file of words"),
         (("--without", "nonsense"), "'hashtags'"),
         (("--how", "nonsense"), "'mask', 'drop', 'replace'"),
-        (("--policy", "disclosed"), "plan and paper"),
+        (("--policy", "sequential"), "fixed and paper"),
         (("--min-count", 9999), "min_count"),
         (("--kept", 1.5), "kept must lie in"),
         (("--kept", 0.8, "--budget", "0.1"), "not both"),

@@ -116,7 +116,7 @@ def survey():
     )
     secret = np.array(LABELS)[s]
     tide = TIDE(max_steps=40)
-    hider = Obfuscator(tide, "plan", budget=0.05).fit(frame, secret)
+    hider = Obfuscator(tide, "fixed", budget=0.05).fit(frame, secret)
     useful = (frame["income"] > 31360).to_numpy().astype(int)
     judged = audit(
         hider.transform(frame),

@@ -31,7 +31,7 @@ def make_table(rows=200, seed=0):
     )
 
 
-def make_plan(policy="plan", **options):
+def make_plan(policy="fixed", **options):
     table = make_table()
     tide = TIDE(max_steps=40, progress=False)
     hider = Obfuscator(tide, policy, progress=False, **options)
@@ -47,7 +47,7 @@ def plan():
 
 @pytest.fixture(scope="module")
 def sequential():
-    return make_plan("disclosed", epsilon=0.3)
+    return make_plan("sequential", epsilon=0.3)
 
 
 def test_release_blanks_names_hides_the_town_and_drops_the_secret(plan):

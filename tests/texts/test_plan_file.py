@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from lowtide.texts.obfuscator import TextObfuscator
 
+from lowtide import Obfuscator
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.errors import LowtideError
 from lowtide.table_files.reading import read
@@ -35,7 +35,7 @@ TABLE = draw()
 
 
 def fitted(how):
-    hider = TextObfuscator("plan", how, kept=0.8, random_state=0).fit(TABLE["body"], np.array(TABLE["beast"]))
+    hider = Obfuscator(None, "fixed", how, kept=0.8, random_state=0).fit(TABLE["body"], np.array(TABLE["beast"]))
     return TextPlan(hider.hider_, "beast", "body", ("mood",))
 
 

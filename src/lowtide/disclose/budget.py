@@ -16,6 +16,8 @@ from lowtide.errors import Floats, LowtideError, real, within
 from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.types import Bools
 
+_PLAIN = 0.1  # weight of the plain worth beside the usefulness: a feature of no use is still worth something
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -56,6 +58,17 @@ class Point:
     useful: Reading | None = None
     noised: tuple[int, ...] = ()
     lam: float | None = None
+
+
+def blended_worth(plain: Floats, useful: Floats) -> Floats:
+    """What keeping each feature is worth, as shares: mostly what it carries of a utility.
+
+    Args:
+        plain: (m,) shares of the data that each feature is.
+        useful: (m,) what each carries of the utility, not negative; where none carries any, the plain shares count.
+    """
+    total = useful.sum()
+    return _PLAIN * plain + (1 - _PLAIN) * (useful / total if total > 0 else plain)
 
 
 @dataclass(frozen=True)

@@ -272,19 +272,20 @@ def read_utility(utility: ArrayLike, n: int, rows: str) -> tuple[Classes, Labels
     return read_classes(values)
 
 
-def refuse_few(codes: Labels, classes: Classes, rows: str) -> None:
+def refuse_few(codes: Labels, classes: Classes, rows: str, what: str = "s") -> None:
     """Refuse what is too few to attack a rehearsal with: nothing would be known of the release.
 
     Args:
         codes: (n,) classes.
-        classes: the values of the secret.
+        classes: their values.
         rows: what the samples are called, such as "images".
+        what: what the classes are of: "s", the secret, or "utility".
     """
     if len(codes) < LEAST_ROWS:
         raise LowtideError(f"got {len(codes)} {rows}; a rehearsal of the release needs at least {LEAST_ROWS}")
     rare = int((np.bincount(codes, minlength=len(classes.labels)) < LEAST_PER_CLASS).sum())
     if rare:
         raise LowtideError(
-            f"{rare} of the {len(classes.labels)} classes of s have fewer than {LEAST_PER_CLASS} {rows}; a rehearsal "
-            "of the release cannot be attacked without them: merge or drop them"
+            f"{rare} of the {len(classes.labels)} classes of {what} have fewer than {LEAST_PER_CLASS} {rows}; a "
+            "rehearsal of the release cannot be attacked without them: merge or drop them"
         )

@@ -23,7 +23,7 @@ from lowtide.images.problem import CHECKERS, ImageProblem, make_plan
 from lowtide.images.released import all_flags
 from lowtide.images.sequential import make_sequential
 from lowtide.labels import Classes
-from lowtide.types import Bools
+from lowtide.types import Bools, Labels
 
 _PATCH = 8  # side in pixels
 _NOISE = 1.0  # λ in units of the pixel range
@@ -82,7 +82,7 @@ class ImagePlanner:
         images = as_images(x)
         classes, codes = read_secret(s, len(images), "images")
         refuse_few(codes, classes, "images")
-        useful = None if utility is None else read_utility(utility, len(images), "images")[1]
+        useful = _useful(utility, len(images))
         grid = Grid(*images.shape, _side(task.tide.features))
         keep, hide = read_patches("keep", task.keep, grid), read_patches("hide", task.hide, grid)
         if (keep & hide).any():
@@ -182,6 +182,15 @@ class ImagePlanner:
                 "hide": np.flatnonzero(problem.hide).tolist(),
             },
         )
+
+
+def _useful(utility: ArrayLike | None, n: int) -> Labels | None:
+    """The classes (n,) of what the release should still tell; `None` when nothing is named."""
+    if utility is None:
+        return None
+    classes, codes = read_utility(utility, n, "images")
+    refuse_few(codes, classes, "images", "utility")
+    return codes
 
 
 def _check_task(task: Task) -> None:

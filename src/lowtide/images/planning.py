@@ -31,6 +31,7 @@ class PatchPlanner:
         hide: (m,) patches that must be hidden.
         mirror: whether a mirrored image is as likely as the image.
         seed: of the attackers.
+        utility: the same images with the classes of what should still be told; patches that carry it are hidden later.
         tick: called with the share of the work that is done.
     """
 
@@ -40,6 +41,7 @@ class PatchPlanner:
     hide: Bools
     mirror: bool
     seed: int
+    utility: Thumbnails | None = None
     tick: Callable[[float], None] = field(default=lambda _: None)
 
     def plan(self) -> FixedPatches:
@@ -47,6 +49,7 @@ class PatchPlanner:
         order = self.order()
         self.tick(_ORDERING)
         attacker = EdgeAttacker(self.data, mirror=self.mirror, seed=self.seed)
+        useful = None if self.utility is None else EdgeAttacker(self.utility, mirror=self.mirror, seed=self.seed)
         start = self.data.shown(self.grid.spread(self.hide))
         marginal = np.where(self.hide, np.nan, self._of_patches(attacker.where(start)))
         plan = FixedPatches(self.grid, self.hide.copy(), order, self.keep, self.hide, (), marginal)
@@ -54,8 +57,9 @@ class PatchPlanner:
         for number, share in enumerate(_SHARES):
             here = plan.at(float(share))
             if not points or (here.hidden != points[-1].hidden).any():
-                reading = attacker.read(self.data.shown(self.grid.spread(here.hidden)))
-                points.append(Point(here.hidden, here.kept, reading))
+                shown = self.data.shown(self.grid.spread(here.hidden))
+                left = None if useful is None else useful.read(shown)
+                points.append(Point(here.hidden, here.kept, attacker.read(shown), left))
             self.tick(_ORDERING + (1 - _ORDERING) * (number + 1) / len(_SHARES))
         return plan.with_curve(points)
 
@@ -70,6 +74,7 @@ class PatchPlanner:
             area,
             first=np.unique(units.of_patch[self.keep]),
             last=np.flatnonzero(~free & (area > 0)),
+            utility=None if self.utility is None else Spread.of(self.utility, mirror=self.mirror),
         )
         place = np.empty(len(units), dtype=np.intp)
         place[shown[::-1]] = np.arange(len(shown))

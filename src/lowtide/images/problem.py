@@ -100,13 +100,15 @@ class ImageProblem:
 
 def plan_curve(problem: ImageProblem, tick: Tick = lambda _: None) -> FixedPatches:
     """The order in which patches are best hidden, and the curve; nothing is hidden yet but what must be."""
+    small = problem.thumbnails()
     return PatchPlanner(
-        problem.thumbnails(),
+        small,
         problem.mechanism.grid,
         problem.keep,
         problem.hide,
         mirror=problem.mirror,
         seed=problem.seed,
+        utility=None if problem.utility is None else small.about(problem.utility),
         tick=tick,
     ).plan()
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lowtide.disclose.budget import Budget, Point, Reading
+from lowtide.disclose.budget import Budget, Point, Reading, blended_worth
 from lowtide.errors import Floats, LowtideError
 from lowtide.interface import Estimate
 from lowtide.tables.planning_attackers import PlanningAttacker
@@ -24,7 +24,6 @@ _FALL = 0.6  # refit when the leakage has fallen to this share
 _NEXT_TO_NOTHING = 0.25  # of the budget: below it the rest of the curve is read without refitting
 ENOUGH = 1e-3  # nats
 _ROUNDING = 1e-9  # of sums of shares
-_PLAIN = 0.1  # weight of the plain worth beside the usefulness
 
 
 @dataclass(frozen=True)
@@ -229,9 +228,8 @@ class ColumnPlanner:
         return self._blend(gain)
 
     def _blend(self, useful: Floats) -> Floats:
-        """Shares of what is useful, with a little of the plain worth: a feature of no use is still worth something."""
-        total = useful.sum()
-        worth = _PLAIN * self.worth + (1 - _PLAIN) * (useful / total if total > 0 else self.worth)
+        """(m,) what features are worth that carry `useful` (m,) of the utility; its own column as much as the best."""
+        worth = blended_worth(self.worth, useful)
         return np.where(self.utility_feature, worth.max(), worth)
 
     def _is_next_to_nothing(self, reading: Reading) -> bool:

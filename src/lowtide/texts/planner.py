@@ -25,7 +25,7 @@ from lowtide.texts.rewriting import MARK
 from lowtide.texts.substitutes import learn_similar
 from lowtide.texts.terms import TermOptions, Vocabulary, find_terms
 from lowtide.threads import one_thread
-from lowtide.types import Bools
+from lowtide.types import Bools, Labels
 
 _ROOM = 0x7E0D  # rehearsals share no random numbers with data drawn with the same seed
 _OPTIONS = TermOptions(min_count=2)
@@ -100,7 +100,7 @@ class TextPlanner:
         texts = as_texts(x)
         classes, codes = read_secret(s, len(texts), "texts")
         refuse_few(codes, classes, "texts")
-        useful = None if utility is None else read_utility(utility, len(texts), "texts")[1]
+        useful = _useful(utility, len(texts))
         seed = count("random_state", task.seed, 0)
         options = _term_options(task.tide.features)
         density = None
@@ -195,6 +195,15 @@ class TextPlanner:
                 "must hide": int(problem.hide.sum()),
             },
         )
+
+
+def _useful(utility: ArrayLike | None, n: int) -> Labels | None:
+    """The classes (n,) of what the release should still tell; `None` when nothing is named."""
+    if utility is None:
+        return None
+    classes, codes = read_utility(utility, n, "texts")
+    refuse_few(codes, classes, "texts", "utility")
+    return codes
 
 
 def _term_options(features: Any) -> TermOptions:

@@ -79,7 +79,8 @@ class TextProblem:
         codes = self.codes[rows]
         prior = np.bincount(codes, minlength=len(self.classes.labels)) / len(codes)
         groups = None if self.groups is None else self.groups[rows]
-        planner = TermPlanner(counts, codes, prior, groups, split, self.keep, self.hide, stop, tick)
+        utility = None if self.utility is None else self.utility[rows]
+        planner = TermPlanner(counts, codes, prior, groups, split, self.keep, self.hide, stop, utility, tick)
         return planner.plan(self.encoder.vocabulary)
 
     def rewriter(self, policy: TermPolicy) -> Rewriter:
