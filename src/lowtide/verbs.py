@@ -21,6 +21,7 @@ from lowtide.density.artefact import Density
 from lowtide.density.tide import TIDE
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.card import Feature, ReleaseCard
+from lowtide.disclose.certificate import PolicyName
 from lowtide.disclose.keys import open_noise
 from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.disclose.plan_file import Plan
@@ -77,7 +78,7 @@ def plan(
     keep: Sequence[str] = (),
     hide: Sequence[str] = (),
     utility: str | None = None,
-    policy: str = "fixed",
+    policy: PolicyName = "fixed",
     mechanism: str | None = None,
     seed: int = 0,
     progress: bool | None = None,

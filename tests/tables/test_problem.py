@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from lowtide.attack.panel import attack
 from lowtide.disclose.budget import Budget
+from lowtide.disclose.rehearsal import Check
 from lowtide.errors import LowtideError
 from lowtide.interface import Estimate
-from lowtide.tables.problem import Check, _attacked, refuse_few
+from lowtide.tables.problem import _attacked, refuse_few
 
 RNG = np.random.default_rng(0)
 S = np.arange(600) % 2

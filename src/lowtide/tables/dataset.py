@@ -25,7 +25,7 @@ from lowtide.table_files.reading import batches, read, schema_like
 from lowtide.table_files.schema import is_moment, type_word
 from lowtide.table_files.writing import Writer
 from lowtide.tables.describing import Description, describe
-from lowtide.tables.mechanism import owners
+from lowtide.tables.layout import owners
 from lowtide.tables.options import TableOptions
 from lowtide.tables.policies import FixedColumns
 
