@@ -407,7 +407,7 @@ def _options(modality: Modality, verb: str, given: Mapping[str, Any]) -> Any:
 
 
 def _noise(made: Plan, key_file: str | Path | None) -> Any:
-    if not made.hider.draws:
+    if not made.hider.mechanism.draws:
         return None
     if key_file is None:
         note("without a key file the key of the noise is forgotten: releasing again would draw other noise")
