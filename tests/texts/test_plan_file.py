@@ -133,7 +133,7 @@ def test_other_files(plan, file, tmp_path):
         {"kept": None},
         {"kept": ["beast"]},
         {"text": "beast"},
-        {"rewriter": {}},
+        {"mechanism": {}},
         {"policy": None},
         {"format": "lowtide-density"},
         {"version": 99},
