@@ -155,7 +155,7 @@ class ReleaseCard:
         if not isinstance(card, Mapping) or card.get("format") != FORMAT:
             raise LowtideError(f"this is not a release card: its format is not {FORMAT!r}")
         found = card.get("schema_version")
-        if found == 1:
+        if type(found) is int and found == 1:  # True is equal to 1, too
             card = _of_version_1(card)
         elif found != SCHEMA_VERSION:
             version = repr(found) if isinstance(found, int) else "none that can be read"

@@ -101,8 +101,8 @@ def showing_order(
             worth = size[candidates]
             if useful is not None:
                 worth = blended_worth(worth / worth.sum(), np.array([useful.adds(j) for j in candidates]))
-            told = np.array([secret.adds(j) for j in candidates])
-            chosen = candidates[int(np.argmin(told / worth))]
+            added = np.array([secret.adds(j) for j in candidates])
+            chosen = candidates[int(np.argmin(added / worth))]
             order.append(chosen)
             left.remove(chosen)
             for shown in (secret,) if useful is None else (secret, useful):

@@ -84,14 +84,14 @@ class TermPlanner:
 
     def _gain(self, tokens: Floats) -> Floats:
         """(m,) what hiding each term gains for what it costs: a word, or its share of what should still be told."""
-        secret = self._told(self.codes, len(self.prior))
+        secret = self._information(self.codes, len(self.prior))
         if self.utility is None:
             return secret
         plain = tokens / tokens.sum()
-        useful = tokens * np.maximum(self._told(self.utility, int(self.utility.max()) + 1), 0.0)
+        useful = tokens * np.maximum(self._information(self.utility, int(self.utility.max()) + 1), 0.0)
         return secret * plain / np.maximum(blended_worth(plain, useful), _FAINT)
 
-    def _told(self, codes: Labels, classes: int) -> Floats:
+    def _information(self, codes: Labels, classes: int) -> Floats:
         """(m,) what one occurrence of each term tells of classes (n,), in nats.
 
         From all planning texts, those that read the curve too: whether the budget is kept, others will say.
