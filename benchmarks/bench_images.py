@@ -19,14 +19,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from lowtide.cli.image_plan import write_release
-from lowtide.images.plan_file import FolderPlan
 from PIL import Image
 
-from lowtide import TIDE
+from lowtide import TIDE, Plan, release
 from lowtide.density.artefact import Density
 from lowtide.disclose.card import Feature, ReleaseCard
-from lowtide.disclose.certificate import certify_plan
+from lowtide.disclose.certificate import certify_fixed
 from lowtide.images.causal import CausalNet
 from lowtide.images.critic import ImageCritic
 from lowtide.images.encoder import Grid, ImageEncoder
@@ -107,15 +105,15 @@ def release_speed(images: int, side: int, seed: int) -> dict[str, float]:
         folder, plan = open_images(source, progress=False), plan_of(grid)
         loop = shortest(lambda: spread(again, folder.names))
         runs = iter(range(100))
-        release = shortest(lambda: write_release(folder, plan, Path(place) / f"release {next(runs)}", progress=False))
-    return {"images": images, "side": side, "plain, images/s": images / loop, "release / plain": loop / release}
+        whole = shortest(lambda: release(source, plan, Path(place) / f"release {next(runs)}", progress=False))
+    return {"images": images, "side": side, "plain, images/s": images / loop, "release / plain": loop / whole}
 
 
-def plan_of(grid: Grid) -> FolderPlan:
+def plan_of(grid: Grid) -> Plan:
     """A plan that hides the lower middle of the image; what it rests on does not matter here."""
     rows, columns = np.divmod(np.arange(len(grid)), grid.across)
     hidden = (rows >= grid.down // 2) & (np.abs(columns - grid.across / 2) < grid.across / 4)
-    certificate = certify_plan(0.1, [0.5, 0.5], ratios=np.zeros(len(grid)), hidden=hidden)
+    certificate = certify_fixed(0.1, [0.5, 0.5], ratios=np.zeros(len(grid)), hidden=hidden)
     features = tuple(Feature(name, float(flag)) for name, flag in zip(grid.features.names, hidden, strict=True))
     card = ReleaseCard(
         mechanism="redact",
@@ -128,7 +126,8 @@ def plan_of(grid: Grid) -> FolderPlan:
     )
     none, order = np.zeros(len(grid), dtype=bool), np.argsort(~hidden, kind="stable")
     policy = FixedPatches(grid, hidden, order, none, none, (), np.zeros(len(grid)))
-    return FolderPlan(ImageHider(policy, ImageMechanism(grid, "redact", None), card), "secret")
+    hider = ImageHider(policy, ImageMechanism(grid, "redact", None), card)
+    return Plan("images", "secret", {"resize": None, "grey": False}, hider)
 
 
 def main() -> None:

@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from lowtide import TIDE, Obfuscator
-from lowtide.cli.release import release_file
+from lowtide import TIDE, Obfuscator, Plan, release
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.table_files.reading import schema_of
 from lowtide.table_files.schema import type_word
@@ -26,7 +25,6 @@ from lowtide.table_files.writing import Writer
 from lowtide.tables.encoder import read_table
 from lowtide.tables.hider import TableHider
 from lowtide.tables.mechanism import TableMechanism
-from lowtide.tables.plan_file import TablePlan
 from lowtide.tables.policies import FixedColumns
 
 Task = Literal["release", "plain", "schema"]
@@ -91,7 +89,8 @@ def make_plan(path: Path, seed: int) -> None:
     card = Obfuscator(tide, keep=keep, hide=list(_HIDDEN), budget=1.0, progress=False).fit(x, s).card_
     plan = FixedColumns(features, hidden, (), np.full(len(features), np.nan))
     columns = {field.name: type_word(field.type) for field in sample.schema}
-    TablePlan(TableHider(plan, mechanism, card), _SECRET, (), columns).save(path)
+    layout: dict[str, object] = {"columns": columns, "identifiers": [], "kept": [], "utility": None}
+    Plan("tables", _SECRET, layout, TableHider(plan, mechanism, card)).save(path)
 
 
 def copy(source: Path, target: Path) -> None:
@@ -117,10 +116,10 @@ def peak_megabytes() -> float:
 
 def work(task: Task, source: Path, target: Path, plan: Path) -> tuple[float, float, float]:
     """Seconds of a task, the most memory before it, and after it."""
-    made, before = TablePlan.load(plan), peak_megabytes()
+    made, before = Plan.load(plan), peak_megabytes()
     start = time.perf_counter()
     if task == "release":
-        release_file(source, made, target)
+        release(source, made, target, progress=False)
     elif task == "plain":
         copy(source, target)
     else:

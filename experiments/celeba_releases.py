@@ -16,11 +16,11 @@ from typing import Any, Literal
 import numpy as np
 
 from image_frontiers import Codes, Faces, Judge, hide, load
-from lowtide import TIDE
+from lowtide import TIDE, Obfuscator
 from lowtide.density.artefact import Density
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Grid, Stack
-from lowtide.images.obfuscator import ImageObfuscator
+from lowtide.images.planner import ImageSettings
 from lowtide.images.policies import FixedPatches
 from lowtide.labels import read_classes
 from peers.adversarial import AdversarialFilter
@@ -149,13 +149,13 @@ def by_plan(setup: Setup) -> Iterator[Made]:
     ways = ways[:1] if setup.quick else ways
     for mechanism, shares in ways:
         start, lam = monotonic(), None if mechanism == "redact" else 1.0
-        hider = ImageObfuscator(
-            "plan",
+        hider = Obfuscator(
+            TIDE(PATCH, progress=False, random_state=setup.seed),
+            "fixed",
             mechanism,
-            patch=PATCH,
             kept=0.7,
             lam=lam,
-            attackers=("edges",),  # the releases below are judged by others
+            settings=ImageSettings(attackers=("edges",)),  # the releases below are judged by others
             progress=False,
             random_state=setup.seed,
         )

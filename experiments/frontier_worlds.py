@@ -98,13 +98,13 @@ def ours(rows: Rows, quick: bool) -> Iterator[Way]:
     """Releases of our policies, and of the paper's."""
     steps, ids = 200 if quick else 600, np.arange(len(rows.fresh))
     tide = partial(TIDE, max_steps=steps, progress=False, random_state=rows.seed)
-    plan = Obfuscator(tide(), "plan", budget=0.005, progress=False).fit(rows.x, rows.s)
+    plan = Obfuscator(tide(), "fixed", budget=0.005, progress=False).fit(rows.x, rows.s)
     if not isinstance(plan.policy_, FixedColumns):
         raise TypeError("a plan was asked for")
     for hidden in (*(point.hidden for point in plan.policy_.curve), plan.policy_.hidden):
         yield "plan", f"{hidden.sum()} hidden", np.where(hidden, 0.0, rows.fresh), float((~hidden).mean())
     for budget in (0.01, 0.1) if quick else (0.003, 0.03, 0.12, 0.2):
-        policy = Obfuscator(tide(), "disclosed", budget=budget, progress=False).fit(rows.x, rows.s)
+        policy = Obfuscator(tide(), "sequential", budget=budget, progress=False).fit(rows.x, rows.s)
         kept = float((~policy.flags(rows.fresh)).mean())
         yield "disclosed", f"budget {budget:g} nat", policy.transform(rows.fresh), kept
     for epsilon in (0.2,) if quick else (0.05, 0.2, 0.5):

@@ -13,8 +13,9 @@ import numpy as np
 
 from genki import by_rule, fit
 from image_frontiers import Faces, Judge, Judged, hide, kept_by, load
+from lowtide import TIDE, Obfuscator
 from lowtide.errors import LowtideError
-from lowtide.images.obfuscator import ImageObfuscator
+from lowtide.images.planner import ImageSettings
 from lowtide.images.policies import FixedPatches
 from lowtide.images.released import all_flags
 from lowtide.images.sequential import SequentialPatches
@@ -24,7 +25,8 @@ from plots import Series, plot_frontiers
 
 KEPT = (0.9, 0.8, 0.75, 0.7, 0.65, 0.6, 0.5, 0.4)
 PATCH = 4
-DISCLOSED, EPSILONS = 8, (0.5, 0.25, 0.1)  # side of the patches, and thresholds, of the policy `disclosed`
+DISCLOSED, EPSILONS = 8, (0.5, 0.25, 0.1)  # side of the patches, and thresholds, of the policy `sequential`
+EDGES = ImageSettings(attackers=("edges",))
 
 
 def main() -> None:
@@ -56,8 +58,9 @@ def ours(faces: Faces, judge: Judge, quick: bool, seed: int) -> Iterator[Judged]
     for mechanism in ways:
         start = monotonic()
         lam = None if mechanism == "redact" else 1.0
-        fitted = ImageObfuscator(
-            "plan", mechanism, patch=PATCH, kept=0.7, lam=lam, attackers=("edges",), progress=False, random_state=seed
+        tide = TIDE(PATCH, progress=False, random_state=seed)
+        fitted = Obfuscator(
+            tide, "fixed", mechanism, kept=0.7, lam=lam, settings=EDGES, progress=False, random_state=seed
         ).fit(faces.part(True), faces.s[faces.train])
         plan = fitted.policy_
         if not isinstance(plan, FixedPatches):
@@ -73,12 +76,12 @@ def ours(faces: Faces, judge: Judge, quick: bool, seed: int) -> Iterator[Judged]
 def step_by_step(faces: Faces, judge: Judge, seed: int) -> Iterator[Judged]:
     """Patch by patch, given what each image has already disclosed."""
     start = monotonic()
-    fitted = ImageObfuscator(
-        "disclosed",
+    fitted = Obfuscator(
+        TIDE(DISCLOSED, progress=False, random_state=seed),
+        "sequential",
         "redact",
-        patch=DISCLOSED,
         epsilon=EPSILONS[0],
-        attackers=("edges",),
+        settings=EDGES,
         progress=False,
         random_state=seed,
     ).fit(faces.part(True), faces.s[faces.train])

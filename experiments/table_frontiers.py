@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from lowtide import TIDE, Obfuscator
 from lowtide.attack import scores
+from lowtide.disclose.budget import Point
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
 from lowtide.errors import LowtideError
 from lowtide.features import Features
@@ -29,7 +30,6 @@ from lowtide.table_files.reading import read
 from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.encoder import read_table
 from lowtide.tables.mechanism import TableMechanism
-from lowtide.tables.planning import Point
 from lowtide.tables.policies import FixedColumns
 from lowtide.threads import one_thread
 from peers.erasers import CorrelationRemover, Leace
@@ -124,7 +124,7 @@ def ours(job: Task, rows: NDArray[np.float32], features: Features, budgets: Sequ
     place, seen = np.flatnonzero(job.train), set()
     for budget in budgets:
         tide = TIDE(random_state=job.seed, progress=False)
-        hider = Obfuscator(tide, "plan", "mixed", budget=budget, random_state=job.seed)
+        hider = Obfuscator(tide, "fixed", "mixed", budget=budget, random_state=job.seed)
         useful = None if job.utility is None else job.utility[place]
         hider.fit(job.x.take(place), job.secret[place], utility=useful)
         if not isinstance(hider.policy_, FixedColumns):

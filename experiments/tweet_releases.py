@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.linear_model import LogisticRegression
 
+from lowtide import TIDE, Obfuscator
 from lowtide.attack.panel import attack
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
 from lowtide.errors import LowtideError
 from lowtide.interface import NATS_PER_BIT
 from lowtide.texts.encoder import TextEncoder
-from lowtide.texts.obfuscator import TextObfuscator
+from lowtide.texts.planner import TextSettings
 from lowtide.texts.policies import FixedTerms
 from lowtide.texts.rewriting import How, Rewriter, text_ids
 from lowtide.texts.substitutes import learn_similar
@@ -80,7 +81,8 @@ class Corpus:
 def releases(parts: Any, *, quick: bool, seed: int) -> list[Released]:
     """Judge our plan and what people would do without one, at several shares of words kept."""
     corpus = _some(parts, quick, seed)
-    hider = TextObfuscator(kept=AT, features=TermOptions(min_count=2), attackers=("words",), progress=False)
+    tide = TIDE(TermOptions(min_count=2), progress=False)
+    hider = Obfuscator(tide, kept=AT, settings=TextSettings(attackers=("words",)), progress=False)
     start = monotonic()
     hider.fit(corpus.learnt, corpus.party[~corpus.test], groups=corpus.authors[~corpus.test])
     print(f"plan: {monotonic() - start:.0f} s", file=sys.stderr, flush=True)

@@ -292,7 +292,8 @@ class Modality(Protocol):
         options: a frozen dataclass of what a user may tell about this kind; the command line makes flags from it.
         policies: names of the policies it has; the first is the default.
         mechanisms: names of the mechanisms it has; the first is the default.
-        default_budget: in nats.
+        default_budget: what a release may tell when nothing is said, in nats.
+        settings: a frozen dataclass of what only the Obfuscator of this kind takes.
         critics: classes of critics it adds to those of `lowtide.density.critics`, by the name they are saved under.
         attackers: makers of attackers (`Maker`, or `Continued`), by name.
         joins_attackers: whether several attackers are also joined into one, "together".
@@ -304,6 +305,7 @@ class Modality(Protocol):
     policies: tuple[str, ...]
     mechanisms: tuple[str, ...]
     default_budget: float
+    settings: type[Any]
 
     @property
     def critics(self) -> Mapping[str, Any]:
@@ -363,8 +365,20 @@ class Modality(Protocol):
 
     # Disclose
 
+    def planner(self, x: Any, s: ArrayLike, task: Any, *, groups: ArrayLike | None, utility: Any) -> Any:
+        """Reference data laid out to be rehearsed, a `disclose.rehearsal.Planner`.
+
+        Args:
+            x: n samples.
+            s: (n,) their secret.
+            task: what an Obfuscator was asked for, a `disclose.rehearsal.Task`.
+            groups: (n,) samples that stay on one side of every split; `None` where each stands for itself.
+            utility: (n,) what the release should still tell, or the name of a column; `None` when nothing is named.
+        """
+        ...
+
     def read_hider(self, config: Mapping[str, Any], tensors: Mapping[str, Any], where: Any) -> Any:
-        """Rebuild the frozen policy and mechanism of a plan; `where` it came from is for the error message."""
+        """Rebuild a `disclose.saved.Hider` from what its `parts` gave; `where` it came from is for error messages."""
         ...
 
     # Auditing

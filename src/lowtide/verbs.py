@@ -21,6 +21,7 @@ from lowtide.density.artefact import Density
 from lowtide.density.tide import TIDE
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.card import Feature, ReleaseCard
+from lowtide.disclose.certificate import PolicyName
 from lowtide.disclose.keys import open_noise
 from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.disclose.plan_file import Plan
@@ -77,7 +78,7 @@ def plan(
     keep: Sequence[str] = (),
     hide: Sequence[str] = (),
     utility: str | None = None,
-    policy: str = "fixed",
+    policy: PolicyName = "fixed",
     mechanism: str | None = None,
     seed: int = 0,
     progress: bool | None = None,
@@ -406,7 +407,7 @@ def _options(modality: Modality, verb: str, given: Mapping[str, Any]) -> Any:
 
 
 def _noise(made: Plan, key_file: str | Path | None) -> Any:
-    if not made.hider.draws:
+    if not made.hider.mechanism.draws:
         return None
     if key_file is None:
         note("without a key file the key of the noise is forgotten: releasing again would draw other noise")

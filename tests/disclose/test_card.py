@@ -18,7 +18,7 @@ from scipy import sparse
 from lowtide.attack.panel import AttackReport
 from lowtide.auditing.verdict import give_verdict
 from lowtide.disclose.card import Feature, ReleaseCard, schema
-from lowtide.disclose.certificate import certify_disclosed, certify_paper, certify_plan
+from lowtide.disclose.certificate import certify_fixed, certify_paper, certify_sequential
 from lowtide.disclose.hashing import hash_rows, hash_table
 from lowtide.disclose.membership import membership
 from lowtide.errors import LowtideError
@@ -28,13 +28,13 @@ VALIDATOR = jsonschema.Draft202012Validator(schema())
 HIDDEN = np.array([[True, False], [False, False], [True, True], [True, False]])
 TERM = membership(HIDDEN, [0, 0, 1, 1], ratios=[0.0, 0.5], epsilon=0.1, classes=2)
 CERTIFICATES = {
-    "all hidden": certify_plan(0.2, [0.5, 0.5], ratios=[0.3, 0.0], hidden=[True, True], responses=[(0.1, 3)]),
-    "redacted": certify_plan(0.2, [0.5, 0.5], ratios=[0.0, 0.0], hidden=[True, True]),
-    "half vacuous": certify_plan(1.0, [0.5, 0.5], ratios=[0.3, 0.3], hidden=[True, True]),
-    "raw part": certify_plan(0.2, [0.5, 0.5], ratios=[0.3, 0.0], hidden=[True, False]),
-    "nothing hidden": certify_plan(0.2, [0.5, 0.5], ratios=[0.3, 0.0], hidden=[False, False]),
-    "disclosed": certify_disclosed(0.1, [0.5, 0.5], features=2, membership=TERM),
-    "running": certify_disclosed(0.3, [0.5, 0.5], features=2, running=True),
+    "all hidden": certify_fixed(0.2, [0.5, 0.5], ratios=[0.3, 0.0], hidden=[True, True], responses=[(0.1, 3)]),
+    "redacted": certify_fixed(0.2, [0.5, 0.5], ratios=[0.0, 0.0], hidden=[True, True]),
+    "half vacuous": certify_fixed(1.0, [0.5, 0.5], ratios=[0.3, 0.3], hidden=[True, True]),
+    "raw part": certify_fixed(0.2, [0.5, 0.5], ratios=[0.3, 0.0], hidden=[True, False]),
+    "nothing hidden": certify_fixed(0.2, [0.5, 0.5], ratios=[0.3, 0.0], hidden=[False, False]),
+    "sequential": certify_sequential(0.1, [0.5, 0.5], features=2, membership=TERM),
+    "running": certify_sequential(0.3, [0.5, 0.5], features=2, running=True),
     "paper": certify_paper(0.2, [0.5, 0.5], radii=[1.0, 1.0], scale=3.0),
 }
 SHARES = {
@@ -111,7 +111,7 @@ class TestJson:
 
     def test_holds_shares_of_no_class(self):
         """What was hidden in each class would show how the rows of a small class were treated."""
-        assert set(card("disclosed").to_json()["certificate"]["membership"]) == {
+        assert set(card("sequential").to_json()["certificate"]["membership"]) == {
             "epsilon",
             "forward",
             "reverse",
@@ -138,17 +138,17 @@ def cards(draw):
     """Cards of any policy, prior, noise and ε."""
     epsilon, rarest = draw(st.floats(0, 5)), draw(st.floats(0.01, 0.5))
     prior, m = [rarest, 1 - rarest], draw(st.integers(1, 4))
-    policy = draw(st.sampled_from(["plan", "disclosed", "running", "paper"]))
+    policy = draw(st.sampled_from(["fixed", "sequential", "running", "paper"]))
     hidden = np.array(draw(st.lists(st.booleans(), min_size=m, max_size=m)))
     ratios = draw(st.lists(st.floats(0, 60), min_size=m, max_size=m))
-    if policy == "plan":
-        certificate, shares = certify_plan(epsilon, prior, ratios=ratios, hidden=hidden), hidden.astype(float)
+    if policy == "fixed":
+        certificate, shares = certify_fixed(epsilon, prior, ratios=ratios, hidden=hidden), hidden.astype(float)
     elif policy == "paper":
         certificate, shares = certify_paper(epsilon, prior, radii=ratios, scale=1.0), np.full(m, 0.5)
     else:
         flags = np.array(draw(st.lists(st.lists(st.booleans(), min_size=m, max_size=m), min_size=2, max_size=8)))
         term = membership(flags, np.arange(len(flags)) % 2, ratios=ratios, epsilon=epsilon, classes=2)
-        certificate = certify_disclosed(epsilon, prior, features=m, membership=term, running=policy == "running")
+        certificate = certify_sequential(epsilon, prior, features=m, membership=term, running=policy == "running")
         shares = flags.mean(axis=0)
     return ReleaseCard(
         mechanism=draw(st.text(min_size=1)),
@@ -272,7 +272,10 @@ class TestRefusals:
             ("[" * 100_000, "is not JSON"),
             ("[]", "this is not a release card"),
             ('{"format": "lowtide-density"}', "this is not a release card"),
-            (whole.replace('"schema_version": 1', '"schema_version": 2'), "schema version is 2, this Lowtide reads 1"),
+            (
+                whole.replace('"schema_version": 2', '"schema_version": 3'),
+                "schema version is 3, this Lowtide reads 1 and 2",
+            ),
             (whole.replace('"rows": 1000', '"rows": NaN'), r"\$\.rows of the card breaks the rule type: integer"),
             (whole.replace('"changed": 0.5', f'"changed": {10**400}'), r"\$\.changed of the card breaks the rule"),
             (whole.replace('"rows": 1000,', ""), r"\$ of the card breaks the rule required: rows"),
@@ -379,3 +382,16 @@ class TestHashes:
     def test_text_is_not_for_hash_rows(self):
         with pytest.raises(LowtideError, match="give a table to hash_table"):
             hash_rows([["a", "b"]])
+
+
+@pytest.mark.parametrize(("name", "old"), [("raw part", "plan"), ("sequential", "disclosed"), ("paper", "paper")])
+def test_a_card_of_version_1_loads_with_the_new_names_of_policies(name, old, tmp_path):
+    wanted = card(name)
+    plain = wanted.to_json()
+    plain["schema_version"] = 1
+    plain["certificate"]["policy"] = old
+    (tmp_path / "card.json").write_text(json.dumps(plain))
+    assert ReleaseCard.load(tmp_path / "card.json") == wanted
+    plain["certificate"]["policy"] = ["plan"]
+    with pytest.raises(LowtideError, match=r"certificate\.policy of the card breaks the rule"):
+        ReleaseCard.from_json(plain)

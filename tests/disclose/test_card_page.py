@@ -6,22 +6,22 @@ import re
 import pytest
 
 from lowtide.disclose.card import Feature, ReleaseCard
-from lowtide.disclose.certificate import certify_disclosed, certify_paper, certify_plan
+from lowtide.disclose.certificate import certify_fixed, certify_paper, certify_sequential
 from lowtide.disclose.membership import membership
 from lowtide.interface import Attack, Estimate
 
 TERM = membership([[True, False], [False, True]], [0, 1], ratios=[0.0, 0.5], epsilon=0.1, classes=2)
 CERTIFICATES = {
-    "all hidden": certify_plan(0.2, [0.5, 0.5], ratios=[0.3, 0.0], hidden=[True, True], responses=[(0.1, 3)]),
-    "redacted": certify_plan(0.2, [0.5, 0.5], ratios=[0.0, 0.0], hidden=[True, True]),
-    "half vacuous": certify_plan(1.0, [0.5, 0.5], ratios=[0.3, 0.3], hidden=[True, True]),
-    "raw part": certify_plan(0.2, [0.5, 0.5], ratios=[0.3, 0.0], hidden=[True, False]),
-    "nothing hidden": certify_plan(0.2, [0.5, 0.5], ratios=[0.3, 0.0], hidden=[False, False]),
-    "disclosed": certify_disclosed(0.1, [0.5, 0.5], features=2, membership=TERM),
-    "running": certify_disclosed(0.3, [0.5, 0.5], features=2, running=True),
+    "all hidden": certify_fixed(0.2, [0.5, 0.5], ratios=[0.3, 0.0], hidden=[True, True], responses=[(0.1, 3)]),
+    "redacted": certify_fixed(0.2, [0.5, 0.5], ratios=[0.0, 0.0], hidden=[True, True]),
+    "half vacuous": certify_fixed(1.0, [0.5, 0.5], ratios=[0.3, 0.3], hidden=[True, True]),
+    "raw part": certify_fixed(0.2, [0.5, 0.5], ratios=[0.3, 0.0], hidden=[True, False]),
+    "nothing hidden": certify_fixed(0.2, [0.5, 0.5], ratios=[0.3, 0.0], hidden=[False, False]),
+    "sequential": certify_sequential(0.1, [0.5, 0.5], features=2, membership=TERM),
+    "running": certify_sequential(0.3, [0.5, 0.5], features=2, running=True),
     "paper": certify_paper(0.2, [0.5, 0.5], radii=[1.0, 1.0], scale=3.0),
 }
-SHARES = {"raw part": (1.0, 0.0), "nothing hidden": (0.0, 0.0), "disclosed": (0.75, 0.25)}
+SHARES = {"raw part": (1.0, 0.0), "nothing hidden": (0.0, 0.0), "sequential": (0.75, 0.25)}
 SHARES |= {"running": (0.75, 0.25), "paper": (0.75, 0.25)}
 every_certificate = pytest.mark.parametrize("name", CERTIFICATES)
 
@@ -76,7 +76,8 @@ class TestThreeNumbers:
 
     def test_without_estimate_and_attacks(self):
         page = card(leakage=None, attacks=()).text()
-        assert "not estimated" in page
+        assert "has no estimate of its own, only attacks, which are lower bounds" in page
+        assert "The attacks speak for the data" in page
         assert "nothing is known from below" in page
         assert "## Attacks" not in page
 

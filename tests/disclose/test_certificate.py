@@ -10,9 +10,9 @@ from hypothesis.extra import numpy as hnp
 from scipy.special import ndtr
 
 from lowtide.disclose.certificate import (
-    certify_disclosed,
+    certify_fixed,
     certify_paper,
-    certify_plan,
+    certify_sequential,
     full_disclosure,
 )
 from lowtide.disclose.membership import membership
@@ -55,7 +55,7 @@ def grid(world, hidden):
 
 def plan(world, hidden, scale, epsilon):
     """The certificate of a release that hides some features of a world."""
-    return certify_plan(epsilon, world.prior, ratios=np.ptp(world.atoms, axis=0) / scale, hidden=hidden)
+    return certify_fixed(epsilon, world.prior, ratios=np.ptp(world.atoms, axis=0) / scale, hidden=hidden)
 
 
 def marginal(world, mask):
@@ -153,7 +153,7 @@ class TestPlan:
         assert largest(xor().release(np.zeros(2, dtype=bool)), 0.0)["forward"] == 0.5, "and something before"
 
     def test_a_hundred_patches_are_beyond_noise(self):
-        whole = certify_plan(0.5, [0.5, 0.5], ratios=np.full(100, 4.0), hidden=np.ones(100, dtype=bool)).whole
+        whole = certify_fixed(0.5, [0.5, 0.5], ratios=np.full(100, 4.0), hidden=np.ones(100, dtype=bool)).whole
         assert whole.vacuous
 
     def test_says_vacuous_when_it_is(self):
@@ -177,7 +177,7 @@ class TestResponses:
         joint = weights / weights.sum()
         prior = joint.sum(axis=1)
         laws = joint / prior[:, None] @ np.kron(self.channel(first, 3), self.channel(second, 2))
-        certificate = certify_plan(
+        certificate = certify_fixed(
             epsilon, prior, ratios=[0, 0], hidden=[True, True], responses=[(first, 3), (second, 2)]
         )
         forward = hockey_stick.discrete(laws, prior @ laws, np.exp(epsilon)).max()
@@ -188,7 +188,7 @@ class TestResponses:
     def test_noise_and_an_answer_are_certified_exactly_on_two_rows(self, prior, keep, scale, epsilon):
         """S decides both features; the law of (answer, noised value) given s is two Gaussians per answer."""
         gamma, answers = np.exp(epsilon), self.channel(keep, 2)
-        certificate = certify_plan(
+        certificate = certify_fixed(
             epsilon, [1 - prior, prior], ratios=[1 / scale, 0], hidden=[True, True], responses=[(keep, 2)]
         )
         forward, reverse = [], []
@@ -204,14 +204,14 @@ class TestResponses:
 
     def test_one_feature_may_hold_noised_columns_and_answers(self):
         arguments = {"responses": [(0.2, 3), (0.1, 2)]}
-        one = certify_plan(0.2, [0.5, 0.5], ratios=[0.5], hidden=[True], **arguments)
-        three = certify_plan(0.2, [0.5, 0.5], ratios=[0.5, 0.0, 0.0], hidden=[True] * 3, **arguments)
+        one = certify_fixed(0.2, [0.5, 0.5], ratios=[0.5], hidden=[True], **arguments)
+        three = certify_fixed(0.2, [0.5, 0.5], ratios=[0.5, 0.0, 0.0], hidden=[True] * 3, **arguments)
         assert one.whole == three.whole
 
     def test_an_answer_weakens_the_promise(self):
         arguments = {"ratios": [0.5, 0.0], "hidden": [True, True]}
-        without = certify_plan(0.2, [0.5, 0.5], **arguments)
-        beside = certify_plan(0.2, [0.5, 0.5], **arguments, responses=[(0.2, 3)])
+        without = certify_fixed(0.2, [0.5, 0.5], **arguments)
+        beside = certify_fixed(0.2, [0.5, 0.5], **arguments, responses=[(0.2, 3)])
         assert beside.whole.reverse.delta > without.whole.reverse.delta
         assert beside.added.delta > without.added.delta
 
@@ -314,12 +314,12 @@ class TestDisclosed:
 
     def test_promises_nothing_of_the_whole(self):
         term = membership(np.eye(2, dtype=bool), [0, 1], ratios=[0, 0], epsilon=0.2, classes=2)
-        certificate = certify_disclosed(0.2, [0.5, 0.5], features=2, membership=term)
+        certificate = certify_sequential(0.2, [0.5, 0.5], features=2, membership=term)
         assert certificate.whole == full_disclosure(0.4, [0.5, 0.5])
         assert (certificate.hidden_part, certificate.added, certificate.membership) == (None, None, term)
         assert "vacuous" in " ".join(certificate.statements)
         assert "estimate, not a bound" in " ".join(certificate.statements)
-        running = certify_disclosed(0.3, [0.5, 0.5], features=2, membership=term, running=True)
+        running = certify_sequential(0.3, [0.5, 0.5], features=2, membership=term, running=True)
         assert running.whole.forward.epsilon == pytest.approx(0.3 + 2 * 0.2)
 
 
@@ -357,13 +357,16 @@ class TestPaper:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: certify_plan(-1, [0.5, 0.5], ratios=[1], hidden=[True]), "epsilon must lie in"),
-        (lambda: certify_plan(1, [0.5, 0.6], ratios=[1], hidden=[True]), "must sum to 1"),
-        (lambda: certify_plan(1, [1.0], ratios=[1], hidden=[True]), "at least 2 classes"),
-        (lambda: certify_plan(1, [1.0, 0.0], ratios=[1], hidden=[True]), "classes that do not occur"),
-        (lambda: certify_plan(1, [0.5, 0.5], ratios=[1], hidden=[1]), "hidden must be booleans"),
-        (lambda: certify_plan(1, [0.5, 0.5], ratios=[np.inf], hidden=[True]), "can only be redacted"),
-        (lambda: certify_plan(1, [0.5, 0.5], ratios=[1], hidden=[False], responses=[(0.5, 2)]), "no feature is hidden"),
+        (lambda: certify_fixed(-1, [0.5, 0.5], ratios=[1], hidden=[True]), "epsilon must lie in"),
+        (lambda: certify_fixed(1, [0.5, 0.6], ratios=[1], hidden=[True]), "must sum to 1"),
+        (lambda: certify_fixed(1, [1.0], ratios=[1], hidden=[True]), "at least 2 classes"),
+        (lambda: certify_fixed(1, [1.0, 0.0], ratios=[1], hidden=[True]), "classes that do not occur"),
+        (lambda: certify_fixed(1, [0.5, 0.5], ratios=[1], hidden=[1]), "hidden must be booleans"),
+        (lambda: certify_fixed(1, [0.5, 0.5], ratios=[np.inf], hidden=[True]), "can only be redacted"),
+        (
+            lambda: certify_fixed(1, [0.5, 0.5], ratios=[1], hidden=[False], responses=[(0.5, 2)]),
+            "no feature is hidden",
+        ),
         (lambda: certify_paper(1, [0.5, 0.5], radii=[], scale=1.0), "one number per feature"),
     ],
 )
@@ -375,17 +378,17 @@ def test_refuses_bad_input(call, message):
 def test_a_membership_term_belongs_to_its_release():
     term = membership([[True], [False]], [0, 1], ratios=[0], epsilon=0.1, classes=2)
     with pytest.raises(LowtideError, match="is about 1 features"):
-        certify_disclosed(0.1, [0.5, 0.5], features=2, membership=term)
+        certify_sequential(0.1, [0.5, 0.5], features=2, membership=term)
     with pytest.raises(LowtideError, match=r"compute it at 0\.2"):
-        certify_disclosed(0.2, [0.5, 0.5], features=1, membership=term)
+        certify_sequential(0.2, [0.5, 0.5], features=1, membership=term)
 
 
 def test_redaction_is_said_in_plain_words_and_noise_is_not_called_redaction():
     plain = "tell exactly nothing"
     hidden = np.array([True, False])
-    redacted = certify_plan(0.1, [0.5, 0.5], ratios=[0.0, 0.0], hidden=hidden)
-    noised = certify_plan(0.1, [0.5, 0.5], ratios=[0.5, 0.0], hidden=hidden)
-    answered = certify_plan(0.1, [0.5, 0.5], ratios=[0.0, 0.0], hidden=hidden, responses=[(0.3, 4)])
+    redacted = certify_fixed(0.1, [0.5, 0.5], ratios=[0.0, 0.0], hidden=hidden)
+    noised = certify_fixed(0.1, [0.5, 0.5], ratios=[0.5, 0.0], hidden=hidden)
+    answered = certify_fixed(0.1, [0.5, 0.5], ratios=[0.0, 0.0], hidden=hidden, responses=[(0.3, 4)])
     assert plain in " ".join(redacted.statements)
     assert plain not in " ".join(noised.statements)
     assert plain not in " ".join(answered.statements)

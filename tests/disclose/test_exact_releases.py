@@ -9,7 +9,7 @@ from lowtide import TIDE, Obfuscator, worlds
 from lowtide.attack.lower_bound import audit_divergence
 from lowtide.attack.panel import attack
 from lowtide.density.options import Options
-from lowtide.disclose.certificate import certify_plan
+from lowtide.disclose.certificate import certify_fixed
 from lowtide.labels import read_classes
 from lowtide.tables.estimating import estimate
 from lowtide.theory import calibration
@@ -24,7 +24,7 @@ WORLDS = {
     "two copies": worlds.redundant_bit(2),
     "xor": worlds.xor(),
 }
-REDACTED = [("copies", "plan"), ("copies", "disclosed"), ("rare", "plan"), ("rare", "disclosed"), ("xor", "plan")]
+REDACTED = [("copies", "fixed"), ("copies", "sequential"), ("rare", "fixed"), ("rare", "sequential"), ("xor", "fixed")]
 
 
 @cache
@@ -72,13 +72,13 @@ def exact(name, subject, shares, scale=np.inf):
 class TestMustShow:
     @pytest.mark.parametrize(("name", "before"), [("copies", 0.48), ("rare", 0.03), ("gaussian", 0.35)])
     def test_a_plan_leaves_nothing_to_attack(self, name, before):
-        report = attacked(name, fitted(name, "plan", budget=0.01)[0], clean=True)
+        report = attacked(name, fitted(name, "fixed", budget=0.01)[0], clean=True)
         assert gap(report.clean, report) > before
         assert gap(report.retrained, report) < 0.02
 
     @pytest.mark.parametrize("name", ["copies", "rare"])
     def test_nor_does_deciding_along_what_was_disclosed(self, name):
-        report = attacked(name, fitted(name, "disclosed", budget=0.01)[0])
+        report = attacked(name, fitted(name, "sequential", budget=0.01)[0])
         assert gap(report.retrained, report) < 0.02
 
     @pytest.mark.parametrize(("name", "after"), [("copies", 0.48), ("rare", 0.03), ("gaussian", 0.04)])
@@ -88,7 +88,7 @@ class TestMustShow:
         assert after < gap(report.retrained, report) < (0.07 if name == "rare" else 0.51)
 
     def test_the_plan_keeps_what_tells_nothing(self):
-        subject, _ = fitted("gaussian", "plan", budget=0.01)
+        subject, _ = fitted("gaussian", "fixed", budget=0.01)
         assert subject.policy_.hidden.tolist() == [True, True, True, False, False]
 
 
@@ -109,19 +109,19 @@ class TestRedacted:
         assert law.reverse(whole.reverse.epsilon).max() <= whole.reverse.delta + 1e-9
 
     def test_a_plan_that_hides_all_promises_all(self):
-        certificate = fitted("copies", "plan", budget=0.01)[0].card_.certificate
+        certificate = fitted("copies", "fixed", budget=0.01)[0].card_.certificate
         assert not certificate.whole.vacuous
         assert certificate.whole.forward.delta == certificate.whole.reverse.delta == 0.0
 
     def test_one_half_of_an_interaction_is_kept(self):
-        assert fitted("xor", "plan", budget=0.01)[0].policy_.hidden.sum() == 1
-        assert fitted("xor", "plan", budget=0.01)[0].card_.certificate.whole.vacuous
+        assert fitted("xor", "fixed", budget=0.01)[0].policy_.hidden.sum() == 1
+        assert fitted("xor", "fixed", budget=0.01)[0].card_.certificate.whole.vacuous
 
 
 class TestNoised:
     @pytest.fixture
     def noised(self):
-        return fitted("two copies", "plan", mechanism="gaussian", lam=4.0, budget=0.05)
+        return fitted("two copies", "fixed", mechanism="gaussian", lam=4.0, budget=0.05)
 
     def test_both_copies_are_noised(self, noised):
         assert noised[0].policy_.hidden.all()
@@ -130,7 +130,7 @@ class TestNoised:
     def test_certificates_hold_and_two_copies_attain_them(self, noised, epsilon):
         subject, shares = noised
         law = exact("two copies", subject, shares, scale=4.0)
-        whole = certify_plan(epsilon, shares, ratios=subject.mechanism_.ratios(), hidden=subject.policy_.hidden).whole
+        whole = certify_fixed(epsilon, shares, ratios=subject.mechanism_.ratios(), hidden=subject.policy_.hidden).whole
         assert not whole.vacuous
         assert law.forward(epsilon).max() == pytest.approx(whole.forward.delta, rel=1e-4, abs=1e-7)
         assert law.reverse(epsilon).max() == pytest.approx(whole.reverse.delta, rel=1e-4, abs=1e-7)

@@ -10,6 +10,8 @@ from pandas.testing import assert_frame_equal
 from scipy import sparse
 
 from lowtide import TIDE, Budget, LowtideError, Obfuscator, worlds
+from lowtide.images.planner import ImageSettings
+from lowtide.tables.planner import TableSettings
 
 
 def quick(**options):
@@ -36,7 +38,9 @@ def people(n, seed):
 
 @pytest.fixture(scope="module")
 def planned():
-    return quick(budget=0.01, keep=["score"], hide=["note"], fill=-1.0).fit(*people(600, seed=1))
+    return quick(budget=0.01, keep=["score"], hide=["note"], settings=TableSettings(fill=-1.0)).fit(
+        *people(600, seed=1)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +111,9 @@ def test_columns_of_one_feature_are_hidden_together():
     rng = np.random.default_rng(0)
     x = np.column_stack([rng.integers(0, 2, (1000, 2)), rng.normal(size=(1000, 2))])
     s = x[:, 0].astype(int) ^ x[:, 1].astype(int)  # alone, one of the two would be enough
-    subject = Obfuscator(TIDE([0, 0, 1, 2], folds=3, max_steps=80, progress=False), fill=9.0, progress=False)
+    subject = Obfuscator(
+        TIDE([0, 0, 1, 2], folds=3, max_steps=80, progress=False), settings=TableSettings(fill=9.0), progress=False
+    )
     out = subject.fit_transform(x, s)
     assert subject.policy_.hidden.tolist() == [True, False, False]
     assert (out[:, :2] == 9.0).all()
@@ -119,8 +125,8 @@ def test_columns_of_one_feature_are_hidden_together():
 SAMPLE = worlds.shifted_gaussian(2, dimension=3, shift=1.5, moved=2).sample(600, seed=4)
 FRESH = worlds.shifted_gaussian(2, dimension=3, shift=1.5, moved=2).sample(300, seed=5).x
 NOISED = {
-    "plan": {"policy": "plan", "budget": 0.1, "lam": 1.0},
-    "disclosed": {"policy": "disclosed", "epsilon": 0.4, "lam": 0.5},
+    "fixed": {"policy": "fixed", "budget": 0.1, "lam": 1.0},
+    "sequential": {"policy": "sequential", "epsilon": 0.4, "lam": 0.5},
 }
 
 
@@ -156,8 +162,8 @@ class TestNoise:
         assert (out != other)[inside].all()
 
     def test_the_same_fit_and_key_file_give_the_same_bytes(self, noised):
-        if noised.policy == "disclosed":
-            again = quick(mechanism="gaussian", key_file=noised.key_file, **NOISED["disclosed"]).fit(*SAMPLE)
+        if noised.policy == "sequential":
+            again = quick(mechanism="gaussian", key_file=noised.key_file, **NOISED["sequential"]).fit(*SAMPLE)
             expected = noised.transform(FRESH, ids=self.ids)
             assert again.transform(FRESH, ids=self.ids).tobytes() == expected.tobytes()
         key = Path(noised.key_file).read_text("ascii").strip()
@@ -168,7 +174,7 @@ class TestNoise:
         # Else the tests above would show nothing about decisions.
         first, second = (noised.flags(FRESH, ids=self.ids + start) for start in (0, 5000))
         assert (first[:, 0] == second[:, 0]).all()
-        assert (first[:, 1] != second[:, 1]).any() == (noised.policy == "disclosed")
+        assert (first[:, 1] != second[:, 1]).any() == (noised.policy == "sequential")
 
     def test_rows_need_ids_of_their_own(self, noised):
         with pytest.raises(LowtideError, match="rows need ids"):
@@ -186,14 +192,14 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"policy": "none"}, "policy must be one of 'plan', 'disclosed', 'paper', got 'none'"),
+            ({"policy": "none"}, "policy must be one of 'fixed', 'sequential', 'paper', got 'none'"),
             ({"mechanism": "blur"}, "mechanism must be one of 'redact', 'gaussian', 'mixed', got 'blur'"),
-            ({"categorical": "blur"}, "categorical must be one of"),
+            ({"settings": TableSettings(categorical="blur")}, "categorical must be one of"),
             ({"budget": -0.1}, r"budget must lie in \[0, inf\), got -0.1; no release tells less than nothing"),
             ({"budget": "much"}, "budget must read like"),
             ({"budget": Budget.accuracy(0.4)}, "most frequent class is right 50.0% of the time.* allows 40.0%"),
             ({"epsilon": -1.0}, r"epsilon must lie in \[0, inf\)"),
-            ({"policy": "disclosed", "epsilon": -1.0}, r"epsilon must lie in \[0, inf\)"),
+            ({"policy": "sequential", "epsilon": -1.0}, r"epsilon must lie in \[0, inf\)"),
             ({"policy": "paper", "budget": 0.01}, "policy='paper' keeps no budget"),
             ({"mechanism": "gaussian"}, "gaussian noise needs a scale; give lam, or give epsilon and delta"),
             ({"mechanism": "gaussian", "delta": 0.1}, "epsilon and delta are one promise"),
@@ -201,6 +207,11 @@ class TestRefusals:
             ({"keep": ["x1 "]}, "keep names 'x1 ', which is not a feature; did you mean 'x1'"),
             ({"hide": ["colour"]}, "hide names 'colour', which is not a feature; the features are x1, x2, x3"),
             ({"keep": ["x1", "x2"], "hide": ["x2"]}, "x2 cannot be both kept and hidden"),
+            ({"settings": ImageSettings()}, "settings of tables must be a TableSettings, got ImageSettings"),
+            ({"kept": 1.5}, r"kept must lie in \[0, 1\]"),
+            ({"kept": 0.5, "budget": 0.1}, "a budget or the share to keep, not both"),
+            ({"kept": 0.5, "policy": "sequential"}, "policy='sequential' keeps no share"),
+            ({"kept": 0.5, "mechanism": "mixed"}, "with a budget"),
             ({"estimator": object()}, "estimator must be a TIDE, got object"),
             ({"estimator": TIDE(features=[0, 1])}, "features has 2 entries, X has 3 columns"),
         ],
@@ -216,7 +227,7 @@ class TestRefusals:
             (sparse.csr_array(x), s, "X is sparse; give X.toarray()"),
             (x, x[:, 0], "the secret is a vector of numbers.*put it into bins"),
             (x, x[:, :2], "the secret is a vector of numbers"),
-            (x, s[:-1], "X has 60 rows and s has shape"),
+            (x, s[:-1], "there are 60 rows and s has shape"),
             (x, np.zeros(60, dtype=int), "a secret needs at least two classes"),
             (x, [None, *s[1:]], "s has missing values"),
             (np.where(x > 2, np.nan, x), s, "NaN or infinite"),
@@ -241,7 +252,7 @@ class TestRefusals:
         with pytest.raises(LowtideError, match="feature 'x3' takes a single value"):
             quick(mechanism="gaussian", lam=1.0).fit(x, self.s)
 
-    @pytest.mark.parametrize("policy", ["plan", "disclosed"])
+    @pytest.mark.parametrize("policy", ["fixed", "sequential"])
     def test_kept_features_that_break_the_budget(self, policy):
         x, s = worlds.redundant_bit(2).sample(400, seed=1)
         with pytest.raises(LowtideError, match=r"the features to keep \(x2\) tell 0\.6.*keep fewer of them"):
@@ -279,3 +290,28 @@ def test_a_budget_of_accuracy_is_kept():
     subject = quick(budget="72%").fit(x, s)
     assert 0.6 < world.release(subject.policy_.hidden).accuracy() <= 0.72
     assert subject.card_.parameters["budget"] == "an attacker right at most 72.0% of the time"
+
+
+@pytest.mark.parametrize(("kept", "columns"), [(1.0, 6), (0.5, 3), (0.6, 4), (0.0, 1)])
+def test_the_share_to_keep_is_picked_from_the_trade_off_curve(kept, columns):
+    frame, s = people(600, seed=1)
+    subject = quick(kept=kept, keep=["score"]).fit(frame, s)
+    hidden = subject.policy_.hidden
+    assert (~hidden).sum() == columns
+    assert not hidden[list(frame.columns).index("score")]
+    assert any((point.hidden == hidden).all() for point in subject.policy_.curve)
+    assert subject.card_.parameters["kept"] == kept
+    assert subject.card_.parameters["budget"] is None
+
+
+def test_the_default_budget_is_stated_on_the_card(planned):
+    x, s = worlds.redundant_bit(2).sample(400, seed=1)
+    assert quick().fit(x, s).card_.parameters["budget"] == "0.01 nat (0.0144 bits)"
+
+
+def test_a_utility_and_groups_are_refused_where_nothing_is_planned_for_them():
+    x, s = worlds.redundant_bit(2).sample(100, seed=1)
+    with pytest.raises(LowtideError, match="policy='paper' does not plan for a utility"):
+        quick(policy="paper").fit(x, s, utility=s)
+    with pytest.raises(LowtideError, match="groups are not kept apart when tables are planned"):
+        quick().fit(x, s, groups=s)

@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lowtide import TIDE, LowtideError, Obfuscator, worlds
 from lowtide.errors import LowtideTypeError
+from lowtide.tables.planner import TableSettings
 
 QUICK = {"max_steps": 40, "folds": 2, "progress": False}
 FEW = "fits {} rows: too few to attack a rehearsal of the release, and without that nothing is known of it"
@@ -36,7 +37,7 @@ def sample():
 
 @pytest.fixture(scope="module")
 def redacting(sample):
-    return Obfuscator(TIDE(**QUICK), progress=False, fill=7.0).fit(*sample)
+    return Obfuscator(TIDE(**QUICK), progress=False, settings=TableSettings(fill=7.0)).fit(*sample)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,7 @@ class TestWhatTheTwoChecksWouldShow:
 
 
 def test_parameters(sample):
-    subject = Obfuscator(TIDE(trim=2.0), "disclosed", budget="0.02bits", keep=["x1"])
+    subject = Obfuscator(TIDE(trim=2.0), "sequential", budget="0.02bits", keep=["x1"])
     assert {name: value for name, value in clone(subject).get_params().items() if name != "estimator"} == {
         name: value for name, value in subject.get_params().items() if name != "estimator"
     }

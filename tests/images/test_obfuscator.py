@@ -8,18 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lowtide import TIDE, Obfuscator
 from lowtide.attack.panel import attack
 from lowtide.disclose.card import ReleaseCard
+from lowtide.disclose.saved import load_hider
 from lowtide.errors import LowtideError
-from lowtide.images.encoder import Stack
-from lowtide.images.hider import ImageHider
-from lowtide.images.obfuscator import ImageObfuscator, numbered
+from lowtide.images.encoder import Grid, Stack
+from lowtide.images.planner import ImageSettings, read_patches
 from lowtide.images.policies import FixedPatches, PaperPatches
 from lowtide.images.released import Released, all_flags
+from lowtide.tables.planner import TableSettings
 from lowtide.worlds import drawn_faces
 
 WORLD = drawn_faces(32, patch=4)
 ATTACKERS = ("edges",)
+EDGES = ImageSettings(attackers=ATTACKERS)
 
 
 def _faces(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -33,19 +36,19 @@ def faces() -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def fitted(faces: tuple[np.ndarray, np.ndarray]) -> ImageObfuscator:
-    return ImageObfuscator(patch=4, attackers=ATTACKERS).fit(Stack(faces[0]), faces[1])
+def fitted(faces: tuple[np.ndarray, np.ndarray]) -> Obfuscator:
+    return Obfuscator(TIDE(4), settings=EDGES).fit(Stack(faces[0]), faces[1])
 
 
 @pytest.fixture(scope="module")
-def noised(faces: tuple[np.ndarray, np.ndarray], tmp_path_factory: pytest.TempPathFactory) -> ImageObfuscator:
+def noised(faces: tuple[np.ndarray, np.ndarray], tmp_path_factory: pytest.TempPathFactory) -> Obfuscator:
     key = tmp_path_factory.mktemp("keys") / "key"
     grey = faces[0].mean(axis=3).astype(np.uint8)[:200]
-    obfuscator = ImageObfuscator(mechanism="gaussian", kept=0.75, attackers=ATTACKERS, key_file=str(key))
+    obfuscator = Obfuscator(mechanism="gaussian", kept=0.75, settings=EDGES, key_file=str(key))
     return obfuscator.fit(grey, faces[1][:200])
 
 
-def test_the_plan_hides_the_mouth(fitted: ImageObfuscator) -> None:
+def test_the_plan_hides_the_mouth(fitted: Obfuscator) -> None:
     plan, mouth = fitted.policy_, WORLD.leaking_patches()
     assert isinstance(plan, FixedPatches)
     assert mouth[plan.order[: mouth.sum()]].mean() >= 0.9
@@ -53,7 +56,7 @@ def test_the_plan_hides_the_mouth(fitted: ImageObfuscator) -> None:
     assert np.nansum(plan.marginal[mouth]) > 0.5 * np.nansum(plan.marginal)
 
 
-def test_attackers_learn_before_and_hardly_after(fitted: ImageObfuscator) -> None:
+def test_attackers_learn_before_and_hardly_after(fitted: Obfuscator) -> None:
     images, s = _faces(500, 12)
     before = attack(images, s, attackers=ATTACKERS, progress=False).headline.information
     after = attack(fitted.transform(images), s, attackers=ATTACKERS, progress=False).headline.information
@@ -62,13 +65,19 @@ def test_attackers_learn_before_and_hardly_after(fitted: ImageObfuscator) -> Non
     assert after.value < 0.4 * before.value
 
 
-def test_the_budget_is_kept_by_the_judges(fitted: ImageObfuscator) -> None:
-    assert fitted.leakage_.value <= 0.05
+def test_the_budget_is_kept_by_the_judges(fitted: Obfuscator) -> None:
+    assert fitted.check_.measured.value <= 0.05
     assert fitted.check_.attacks.retrained[0].information.low <= 0.05
-    assert fitted.leakage_.n == 100  # a quarter of the images judges
+    assert fitted.check_.measured.n == 100  # a quarter of the images judges
 
 
-def test_the_curve_falls_and_is_nested(fitted: ImageObfuscator) -> None:
+def test_attacks_are_not_printed_as_an_estimate(fitted: Obfuscator) -> None:
+    assert fitted.leakage_ is None
+    assert fitted.card_.leakage is None
+    assert "has no estimate of its own, only attacks, which are lower bounds" in fitted.card_.text()
+
+
+def test_the_curve_falls_and_is_nested(fitted: Obfuscator) -> None:
     plan = fitted.policy_
     kept = [point.kept for point in plan.curve]
     assert kept[0] == 1.0
@@ -84,7 +93,7 @@ def test_the_curve_falls_and_is_nested(fitted: ImageObfuscator) -> None:
         plan.at(1.5)
 
 
-def test_what_is_not_hidden_stays(fitted: ImageObfuscator, faces: tuple[np.ndarray, np.ndarray]) -> None:
+def test_what_is_not_hidden_stays(fitted: Obfuscator, faces: tuple[np.ndarray, np.ndarray]) -> None:
     images = faces[0][:20]
     released = fitted.transform(images)
     mask = fitted.mechanism_.grid.spread(fitted.policy_.hidden)
@@ -98,7 +107,7 @@ def test_what_is_not_hidden_stays(fitted: ImageObfuscator, faces: tuple[np.ndarr
     assert (flags == fitted.policy_.hidden).all()
 
 
-def test_card(fitted: ImageObfuscator) -> None:
+def test_card(fitted: Obfuscator) -> None:
     card = fitted.card_
     assert ReleaseCard.from_json(card.to_json()) == card
     assert card.rows == 400
@@ -108,9 +117,9 @@ def test_card(fitted: ImageObfuscator) -> None:
     assert "smiling" not in card.text()
 
 
-def test_save_and_load(fitted: ImageObfuscator, faces: tuple[np.ndarray, np.ndarray], tmp_path: Path) -> None:
+def test_save_and_load(fitted: Obfuscator, faces: tuple[np.ndarray, np.ndarray], tmp_path: Path) -> None:
     fitted.hider_.save(tmp_path / "plan")
-    again = ImageHider.load(tmp_path / "plan")
+    again = load_hider(tmp_path / "plan")
     assert np.array_equal(again.transform(faces[0]), fitted.transform(faces[0]))
     assert again.mechanism == fitted.mechanism_
     plan, old = again.policy, fitted.policy_
@@ -120,12 +129,13 @@ def test_save_and_load(fitted: ImageObfuscator, faces: tuple[np.ndarray, np.ndar
     assert [point.reading for point in plan.curve] == [point.reading for point in old.curve]
     assert again.card == fitted.card_
     assert "smiling" not in (tmp_path / "plan" / "config.json").read_text()
-    (tmp_path / "plan" / "config.json").write_text((tmp_path / "plan" / "config.json").read_text().replace("plan", "x"))
+    config = tmp_path / "plan" / "config.json"
+    config.write_text(config.read_text().replace('"name": "fixed"', '"name": "x"'))
     with pytest.raises(LowtideError, match="make it again"):
-        ImageHider.load(tmp_path / "plan")
+        load_hider(tmp_path / "plan")
 
 
-def test_noise_is_the_same_in_any_batch(noised: ImageObfuscator, faces: tuple[np.ndarray, np.ndarray]) -> None:
+def test_noise_is_the_same_in_any_batch(noised: Obfuscator, faces: tuple[np.ndarray, np.ndarray]) -> None:
     grey = faces[0].mean(axis=3).astype(np.uint8)[:10]
     names = [f"face{k}.png" for k in range(10)]
     released = noised.transform(grey, ids=names)
@@ -161,33 +171,39 @@ def test_the_papers_rule_with_the_exact_density(faces: tuple[np.ndarray, np.ndar
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"policy": "disclose"}, "policy must be one of"),
+        ({"policy": "plan"}, "policy must be one of 'fixed', 'sequential', 'paper', got 'plan'"),
         ({"mechanism": "blur"}, "mechanism must be one of"),
-        ({"patch": 0}, "patch must be at least 1"),
-        ({"patch": 40}, "larger than the image"),
+        ({"estimator": TIDE(0)}, "side of a patch must be at least 1"),
+        ({"estimator": TIDE(40)}, "larger than the image"),
+        ({"estimator": TIDE([0, 1])}, "side of their patches in pixels, such as 8; got list"),
         ({"kept": 1.2}, "kept must lie in"),
         ({"kept": 0.5, "budget": 0.1}, "not both"),
-        ({"policy": "paper", "budget": 0.1}, "keeps neither"),
+        ({"policy": "paper", "budget": 0.1}, "keeps no budget"),
+        ({"policy": "paper", "kept": 0.5}, "keeps no share"),
+        ({"delta": 0.1}, "leave delta out"),
+        ({"settings": TableSettings()}, "settings of images must be a ImageSettings, got TableSettings"),
         ({"lam": 1.0}, "leave lam out"),
         ({"epsilon": -1.0}, "epsilon must lie in"),
         ({"budget": "40%"}, "allow at least that much"),
         ({"keep": [16]}, "numbers of patches from 0 to 15"),
         ({"keep": [3], "hide": [2, 3]}, "cannot be both kept and hidden"),
         ({"hide": [0.5]}, "must hold numbers of patches"),
+        ({"hide": "1,2,3"}, 'boxes "x,y,w,h" in pixels'),
+        ({"hide": ["0,0,33,1"]}, "reaches beyond the images of 32×32 pixels"),
         ({"hide": np.ones(3, dtype=bool)}, "there are 16 patches"),
         ({"random_state": -1}, "random_state must be at least 0"),
     ],
 )
 def test_bad_options(options: dict[str, Any], message: str, faces: tuple[np.ndarray, np.ndarray]) -> None:
     with pytest.raises(LowtideError, match=message):
-        ImageObfuscator(**options).fit(*faces)
+        Obfuscator(**options).fit(*faces)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda x, s: (x.astype(float), s), "must be bytes"),
-        (lambda x, s: (x, None), "give s"),
+        (lambda x, s: (x, None), "give the secret"),
         (lambda x, s: (x, s[:-1]), "they must match"),
         (lambda x, s: (x[:10], s[:10]), "at least 20"),
         (lambda x, s: (x, np.where(np.arange(len(s)) < 2, "rare", s)), "fewer than 5 images"),
@@ -196,10 +212,39 @@ def test_bad_options(options: dict[str, Any], message: str, faces: tuple[np.ndar
 )
 def test_bad_data(change: Any, message: str, faces: tuple[np.ndarray, np.ndarray]) -> None:
     with pytest.raises(LowtideError, match=message):
-        ImageObfuscator().fit(*change(*faces))
+        Obfuscator().fit(*change(*faces))
 
 
-def test_other_sizes_are_refused(fitted: ImageObfuscator, faces: tuple[np.ndarray, np.ndarray]) -> None:
+def test_other_sizes_are_refused(fitted: Obfuscator, faces: tuple[np.ndarray, np.ndarray]) -> None:
     with pytest.raises(LowtideError, match="the plan is for images of 32×32"):
         fitted.transform(faces[0][:, :16])
-    assert numbered("keep", [1, 3], 4).tolist() == [False, True, False, True]
+
+
+def test_patches_are_named_by_numbers_masks_and_boxes() -> None:
+    grid = Grid(16, 24, 1, 8)  # two rows of three patches
+    assert np.flatnonzero(read_patches("keep", [1, 3], grid)).tolist() == [1, 3]
+    assert np.flatnonzero(read_patches("keep", ["1", 3], grid)).tolist() == [1, 3]
+    assert np.flatnonzero(read_patches("keep", np.arange(6) == 2, grid)).tolist() == [2]
+    assert np.flatnonzero(read_patches("hide", "7,0,2,8", grid)).tolist() == [0, 1]
+    assert np.flatnonzero(read_patches("hide", ["8,8,8,8", "0,0,1,1"], grid)).tolist() == [0, 4]
+    assert np.flatnonzero(read_patches("hide", "0,0,24,16", grid)).tolist() == list(range(6))
+    assert not read_patches("hide", (), grid).any()
+
+
+def test_patches_that_carry_the_utility_are_hidden_later() -> None:
+    rng = np.random.default_rng(6)
+    s, u = rng.integers(0, 2, (2, 300))
+    images = rng.integers(90, 130, (300, 16, 16, 1)).astype(np.uint8)
+    images[:, 9:15, 1:7] += (12 * s[:, None, None, None]).astype(np.uint8)
+    images[:, 9:12, 9:15] += (40 * s[:, None, None, None]).astype(np.uint8)
+    images[:, 13:15, 9:15] += (80 * u[:, None, None, None]).astype(np.uint8)
+    settings = ImageSettings(mirror=False, attackers=ATTACKERS)
+    plain = Obfuscator(kept=0.75, settings=settings, progress=False).fit(images, s)
+    minded = Obfuscator(kept=0.75, settings=settings, progress=False).fit(images, s, utility=u)
+    assert plain.policy_.order[:2].tolist() == [3, 2]
+    assert minded.policy_.order[:2].tolist() == [2, 3]
+    assert minded.check_.utility.headline.information.low > 0.3
+    assert minded.policy_.curve[0].useful.leakage.low > 0.3
+    assert plain.policy_.curve[0].useful is None
+    with pytest.raises(LowtideError, match="give one value for each"):
+        Obfuscator(settings=settings).fit(images, s, utility="age")

@@ -116,7 +116,7 @@ def test_units_join_what_lies_together(patch: int, mirror: bool) -> None:
 def test_moments_are_those_of_the_features() -> None:
     rng = np.random.default_rng(1)
     pixels, codes = rng.integers(0, 256, (40, 16, 16, 1), dtype=np.uint8), np.arange(40) % 2
-    data = Thumbnails(pixels, np.full_like(pixels, 128), codes, np.array([0.5, 0.5]), 1)
+    data = Thumbnails(pixels, np.full_like(pixels, 128), codes, np.array([0.5, 0.5]), 1, np.arange(len(codes)))
     spread = Spread.of(data, mirror=False)
     shades, _, fine = by_kind(edges_and_shades(to_input(pixels)).double().numpy(), 1)
     x = np.concatenate([shades, fine], axis=1)[:, :50]

@@ -15,7 +15,7 @@ from lowtide.auditing.change import Change
 from lowtide.auditing.report import audit_samples
 from lowtide.disclose.budget import Reading
 from lowtide.disclose.card import Feature, ReleaseCard
-from lowtide.disclose.certificate import certify_disclosed, certify_plan
+from lowtide.disclose.certificate import certify_fixed, certify_sequential
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Grid
 from lowtide.images.heatmaps import describe, heat, population_map, ramp, strongest, veil
@@ -262,12 +262,12 @@ class TestMaps:
         assert "its order-free share) on 100 held-out images, over the average of 1,700 images" in alone.text
 
     def test_a_card_counts_patches(self):
-        planned = a_card(certify_plan(0.2, [0.5, 0.5], ratios=[0.3] * M, hidden=list(HIDDEN)), HIDDEN)
+        planned = a_card(certify_fixed(0.2, [0.5, 0.5], ratios=[0.3] * M, hidden=list(HIDDEN)), HIDDEN)
         words = Parsed(render(report_of("t", "smile", card=planned, images=some_maps()))).text
         assert f"Hidden for everybody {HIDDEN.sum()} of 30 patches" in words
         assert "Images 1,200" in words
         assert f"released as it is ({(~HIDDEN).sum()} patches)." in words
-        partly = a_card(certify_disclosed(0.1, [0.5, 0.5], features=M), HIDDEN / 4)
+        partly = a_card(certify_sequential(0.1, [0.5, 0.5], features=M), HIDDEN / 4)
         words = Parsed(render(report_of("t", "smile", card=partly, images=some_maps(hidden=None)))).text
         assert f"Hidden in some images {HIDDEN.sum()} of 30 patches" in words
         assert "Patch by patch" in words

@@ -1,14 +1,14 @@
-"""The policy `disclosed` on images: the same decisions as going through the patches one by one."""
+"""The policy `sequential` on images: the same decisions as going through the patches one by one."""
 
 import numpy as np
 import pytest
 
-from lowtide import TIDE, LowtideError
+from lowtide import TIDE, LowtideError, Obfuscator
 from lowtide.attack.panel import attack
+from lowtide.disclose.saved import load_hider
 from lowtide.images.encoder import Grid
-from lowtide.images.hider import ImageHider
 from lowtide.images.mechanism import ImageMechanism
-from lowtide.images.obfuscator import ImageObfuscator
+from lowtide.images.planner import ImageSettings
 from lowtide.images.sequential import SequentialPatches
 
 SIDE, PATCH = 16, 8
@@ -27,8 +27,9 @@ def faces(n, seed):
 @pytest.fixture(scope="module")
 def fitted():
     images, s = faces(300, seed=1)
-    options = {"patch": PATCH, "epsilon": 0.3, "steps": 80, "attackers": ("edges",), "progress": False}
-    return ImageObfuscator("disclosed", **options).fit(images, s)
+    tide = TIDE(PATCH, max_steps=80, progress=False)
+    settings = ImageSettings(attackers=("edges",))
+    return Obfuscator(tide, "sequential", epsilon=0.3, settings=settings, progress=False).fit(images, s)
 
 
 def one_by_one(policy, image):
@@ -68,21 +69,21 @@ def test_attackers_read_it_before_and_hardly_after(fitted):
 def test_saved_and_loaded_it_hides_the_same(fitted, tmp_path):
     images, _ = faces(20, seed=6)
     fitted.hider_.save(tmp_path / "hider")
-    again = ImageHider.load(tmp_path / "hider")
+    again = load_hider(tmp_path / "hider")
     assert isinstance(again.policy, SequentialPatches)
     assert np.array_equal(again.transform(images), fitted.transform(images))
 
 
 def test_the_card_promises_nothing_for_the_whole(fitted):
-    assert fitted.card_.policy == "disclosed"
+    assert fitted.card_.policy == "sequential"
     assert fitted.card_.certificate.whole.vacuous
 
 
 def test_noise_and_shares_are_refused():
     images, s = faces(60, seed=7)
     for options in ({"mechanism": "gaussian"}, {"kept": 0.5}):
-        with pytest.raises(LowtideError, match="disclosed"):
-            ImageObfuscator("disclosed", patch=PATCH, **options).fit(images, s)
+        with pytest.raises(LowtideError, match="sequential"):
+            Obfuscator(TIDE(PATCH), "sequential", **options).fit(images, s)
     grid = Grid(SIDE, SIDE, 1, PATCH)
     none = np.zeros(len(grid), dtype=bool)
     density = TIDE(features=PATCH, max_steps=2, progress=False).fit(images, s).artefact

@@ -15,16 +15,15 @@ from markupsafe import escape
 from lowtide import modalities
 from lowtide.auditing.report import audit_samples
 from lowtide.density.tide import TIDE
-from lowtide.disclose.budget import Reading
+from lowtide.disclose.budget import Point, Reading
 from lowtide.disclose.card import Feature, ReleaseCard
-from lowtide.disclose.certificate import certify_disclosed, certify_plan
+from lowtide.disclose.certificate import certify_fixed, certify_sequential
 from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.errors import LowtideError
 from lowtide.interface import Attack, Estimate
 from lowtide.report.contents import FEWEST, Outline
 from lowtide.report.html import render, write_report
 from lowtide.report.sections import make_report
-from lowtide.tables.planning import Point
 from lowtide.tables.scan import FeatureLeak, TableScan, scan
 from lowtide.worlds import redundant_bit
 
@@ -64,7 +63,7 @@ def an_attack(information, trained_on="release", n=500, attacker="trees"):
 def a_card(**changes):
     values = {
         "mechanism": "gaussian",
-        "certificate": certify_plan(0.2, [0.5, 0.5], ratios=[0.3, 0.3], hidden=[True, True]),
+        "certificate": certify_fixed(0.2, [0.5, 0.5], ratios=[0.3, 0.3], hidden=[True, True]),
         "features": (Feature("age", 1.0), Feature(HOSTILE, 1.0)),
         "rows": 1000,
         "classes": 2,
@@ -126,7 +125,7 @@ def survey():
     )
     secret = np.array(LABELS)[s]
     tide = TIDE(max_steps=40)
-    hider = Obfuscator(tide, "plan", budget=0.05).fit(frame, secret)
+    hider = Obfuscator(tide, "fixed", budget=0.05).fit(frame, secret)
     useful = (frame["income"] > 31360).to_numpy().astype(int)
     judged = audit_samples(
         hider.transform(frame),
@@ -243,7 +242,7 @@ class TestWithoutSomeData:
         assert "δ ≤" in read.text
 
     def test_a_release_decided_row_by_row(self):
-        certificate = certify_disclosed(0.1, [0.5, 0.5], features=2)
+        certificate = certify_sequential(0.1, [0.5, 0.5], features=2)
         features = (Feature("age", 0.25), Feature("pets", 0.0))
         words = Page(render(report_of("t", "vote", card=a_card(certificate=certificate, features=features)))).text
         assert "age (25.0\u00a0%)" in words.replace(" %", "\u00a0%")

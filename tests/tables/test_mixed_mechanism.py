@@ -7,8 +7,8 @@ from scipy.stats import norm
 
 from lowtide import TIDE, LowtideError, Obfuscator
 from lowtide.attack.panel import attack
+from lowtide.disclose.saved import load_hider
 from lowtide.tables.encoder import read_table
-from lowtide.tables.hider import TableHider
 from lowtide.tables.mechanism import TableMechanism
 
 BUDGET = 0.02  # nats
@@ -95,7 +95,7 @@ def test_the_card_tells_what_is_noised_and_promises_what_noise_keeps(softened):
 
 def test_what_is_saved_noises_the_same(softened, tmp_path):
     softened.hider_.save(tmp_path / "plan")
-    again = TableHider.load(tmp_path / "plan")
+    again = load_hider(tmp_path / "plan")
     assert again.mechanism.to_config() == softened.mechanism_.to_config()
     assert [point.noised for point in again.policy.curve] == [point.noised for point in softened.policy_.curve]
 
@@ -126,7 +126,7 @@ def test_only_keeps_the_noise_of_the_named_features():
     assert both.only([False, False]).lam is None
 
 
-@pytest.mark.parametrize("options", [{"policy": "disclosed"}, {"policy": "paper", "budget": None}, {"delta": 0.1}])
+@pytest.mark.parametrize("options", [{"policy": "sequential"}, {"policy": "paper", "budget": None}, {"delta": 0.1}])
 def test_mixed_is_for_plans_and_finds_its_own_noise(options):
     frame, s, _ = people(100, seed=6)
     with pytest.raises(LowtideError, match="mixed"):

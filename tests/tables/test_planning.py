@@ -1,4 +1,4 @@
-"""Attack, hide, retrain, with a scout that knows the exact law: what is left to test is the search itself."""
+"""Attack, hide, retrain, with an attacker that knows the exact law: what is left to test is the search itself."""
 
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ from lowtide.worlds import EnumerableWorld
 
 
 class Oracle:
-    """A scout that reads the exact law of an enumerable world."""
+    """An attacker that reads the exact law of an enumerable world."""
 
     def __init__(self, world):
         self.world, self.refits = world, 0
@@ -102,13 +102,15 @@ class TestUse:
         assert useful.points[0].useful.leakage.value == pytest.approx(use.information())
         assert plain.points[0].useful is None
 
-    def test_what_is_prized_is_as_good_as_the_best(self, law):
+    def test_what_is_utility_feature_is_as_good_as_the_best(self, law):
         secret, use = law
-        prized = np.array([False, False, True])
-        found = planner(secret, 0.0, utility=Oracle(use), prized=prized).search()
+        utility_feature = np.array([False, False, True])
+        found = planner(secret, 0.0, utility=Oracle(use), utility_feature=utility_feature).search()
         first = np.flatnonzero(found.points[1].hidden)
         assert first.tolist() == [0]
-        worth = planner(secret, 0.0, utility=Oracle(use), prized=prized)._blend(np.array([0.0, 1.0, 0.0]))
+        worth = planner(secret, 0.0, utility=Oracle(use), utility_feature=utility_feature)._blend(
+            np.array([0.0, 1.0, 0.0])
+        )
         assert worth[2] == worth[1] > worth[0]
 
     def test_hiding_more_weighs_use(self, law):

@@ -28,9 +28,9 @@ def copies():
 
 @pytest.fixture(scope="module")
 def redacting(copies):
-    scout = MaskedAttacker(copies, None, one_per_column(2), OPTIONS)
-    scout.refit(NONE, NONE, ~NONE)
-    return scout
+    attacker = MaskedAttacker(copies, None, one_per_column(2), OPTIONS)
+    attacker.refit(NONE, NONE, ~NONE)
+    return attacker
 
 
 class TestRedaction:
@@ -49,14 +49,14 @@ class TestNoise:
     def test_hidden_features_are_read_by_their_stand_ins(self, copies):
         # The stand-in of the first is as good as it, that of the second is nothing.
         standins = np.column_stack([copies.rows[:, 0] * 2 - 1, np.random.default_rng(2).normal(size=800)])
-        scout = MaskedAttacker(copies, standins.astype(np.float32), one_per_column(2), OPTIONS)
-        scout.refit(NONE, NONE, ~NONE)
-        assert scout.read(NONE).leakage.value == pytest.approx(np.log(2), abs=0.03)
+        attacker = MaskedAttacker(copies, standins.astype(np.float32), one_per_column(2), OPTIONS)
+        attacker.refit(NONE, NONE, ~NONE)
+        assert attacker.read(NONE).leakage.value == pytest.approx(np.log(2), abs=0.03)
         useless = np.random.default_rng(3).normal(size=(800, 2)).astype(np.float32)
-        scout = MaskedAttacker(copies, useless, one_per_column(2), OPTIONS)
-        scout.refit(NONE, NONE, ~NONE)
-        assert scout.read(NONE).leakage.value == pytest.approx(0.0, abs=0.03)
-        assert scout.read(FIRST).leakage.value == pytest.approx(np.log(2), abs=0.05)
+        attacker = MaskedAttacker(copies, useless, one_per_column(2), OPTIONS)
+        attacker.refit(NONE, NONE, ~NONE)
+        assert attacker.read(NONE).leakage.value == pytest.approx(0.0, abs=0.03)
+        assert attacker.read(FIRST).leakage.value == pytest.approx(np.log(2), abs=0.05)
 
 
 class TestEstimate:

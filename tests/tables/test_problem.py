@@ -1,4 +1,4 @@
-"""When fresh attackers agree with a budget, which rows they learn from, and when there are too few."""
+"""Which rows fresh attackers learn from, and when there are too few."""
 
 import numpy as np
 import pytest
@@ -6,45 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.attack.panel import attack
-from lowtide.disclose.budget import Budget
 from lowtide.errors import LowtideError
-from lowtide.interface import Estimate
-from lowtide.tables.problem import Check, _attacked, refuse_few
+from lowtide.tables.problem import _attacked, refuse_few
 
 RNG = np.random.default_rng(0)
 S = np.arange(600) % 2
-NOTHING = Estimate(0.0, 0.0, 0.01, 600)
 
 
 def attacked(x, s=S):
     return attack(x, s, attackers=["logistic regression"], progress=False)
-
-
-@pytest.fixture(scope="module")
-def telling():
-    """Half of the rows tell their class."""
-    return attacked(np.where(RNG.random(600) < 0.5, S, 0.5)[:, None])
-
-
-@pytest.fixture(scope="module")
-def blind():
-    return attacked(RNG.normal(size=(600, 2)))
-
-
-class TestAgreement:
-    def test_needs_the_estimate_and_the_attacks(self, telling, blind):
-        assert Check(NOTHING, blind).agrees(Budget(0.02))
-        assert not Check(NOTHING, telling).agrees(Budget(0.02))
-        assert not Check(Estimate(0.05, 0.01, 0.09, 600), blind).agrees(Budget(0.02))
-
-    def test_a_large_budget_is_kept(self, telling):
-        assert telling.headline.information.value > 0.2
-        assert Check(Estimate(0.35, 0.3, 0.4, 600), telling).agrees(Budget(0.6))
-
-    def test_by_accuracy(self, telling, blind):
-        assert Check(NOTHING, blind).agrees(Budget.accuracy(0.55))
-        assert not Check(NOTHING, telling).agrees(Budget.accuracy(0.55))
-        assert Check(NOTHING, telling).agrees(Budget.accuracy(0.8))
 
 
 class TestRows:

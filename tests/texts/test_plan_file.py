@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lowtide import Obfuscator
 from lowtide.disclose.noise import KeyedNoise
-from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError
 from lowtide.table_files.reading import batches, read

@@ -15,7 +15,7 @@ from lowtide.auditing.change import Change
 from lowtide.auditing.report import audit_samples
 from lowtide.disclose.budget import Reading
 from lowtide.disclose.card import Feature, ReleaseCard
-from lowtide.disclose.certificate import certify_disclosed, certify_plan
+from lowtide.disclose.certificate import certify_fixed, certify_sequential
 from lowtide.errors import LowtideError
 from lowtide.formatting import shown, visible, wide
 from lowtide.interface import NATS_PER_BIT, Estimate
@@ -132,7 +132,7 @@ def parts(judged):
         "chosen": HIDDEN,
         "budget": "55%",
         "audit": judged,
-        "card": a_card(certify_plan(0.2, [0.5, 0.5], ratios=[0.3] * M, hidden=list(HIDDEN)), HIDDEN),
+        "card": a_card(certify_fixed(0.2, [0.5, 0.5], ratios=[0.3] * M, hidden=list(HIDDEN)), HIDDEN),
         "terms": some_lists(),
     }
 
@@ -247,7 +247,7 @@ class TestWhoMayReadIt:
         assert UNSAFE not in read.text
 
     def test_partly_hidden_words_are_counted(self):
-        card = a_card(certify_disclosed(0.1, [0.5, 0.5], features=M), HIDDEN / 4)
+        card = a_card(certify_sequential(0.1, [0.5, 0.5], features=M), HIDDEN / 4)
         read = Parsed(render(report_of("t", "region", card=card, terms=some_lists())))
         assert f"Hidden in some texts {HIDDEN.sum()} of {M} different words" in read.said("card")
         assert "Word by word" in read.said("card")
@@ -282,7 +282,7 @@ class TestItsWords:
 
     @pytest.mark.parametrize(("name", "hidden"), [("37 listed terms", 37), ("0 listed terms", 0)])
     def test_a_card_of_texts_counts_terms_of_the_vocabulary(self, parts, name, hidden):
-        certificate = certify_plan(0.2, [0.5, 0.5], ratios=[0.3] * 2, hidden=[True, False])
+        certificate = certify_fixed(0.2, [0.5, 0.5], ratios=[0.3] * 2, hidden=[True, False])
         features = (Feature(name, float(hidden > 0)), Feature("all other words", 0.0))
         card = replace(parts["card"], certificate=certificate, features=features, parameters={"terms": 5000})
         read = Parsed(render(report_of("t", "region", card=card)))
@@ -290,7 +290,7 @@ class TestItsWords:
         assert f"released as it is ({5000 - hidden:,} different words)." in read.said("card")
 
     def test_a_card_of_texts_decided_one_by_one_counts_no_word_as_hidden_for_everybody(self, parts):
-        certificate = certify_disclosed(0.1, [0.5, 0.5], features=1)
+        certificate = certify_sequential(0.1, [0.5, 0.5], features=1)
         features = (Feature("words of the policy", 0.2),)
         card = replace(parts["card"], certificate=certificate, features=features, parameters={"terms": 5000})
         read = Parsed(render(report_of("t", "region", card=card)))

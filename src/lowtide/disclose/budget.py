@@ -14,6 +14,9 @@ from scipy.optimize import brentq
 from lowtide.density.estimates import mean_with_interval
 from lowtide.errors import Floats, LowtideError, real, within
 from lowtide.interface import NATS_PER_BIT, Estimate
+from lowtide.types import Bools
+
+_PLAIN = 0.1  # weight of the plain worth beside the usefulness: a feature of no use is still worth something
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,38 @@ class Reading:
         right = (density + np.log(prior)).argmax(axis=1) == codes
         own = density[np.arange(len(codes)), codes]
         return cls(mean_with_interval(own), mean_with_interval(right.astype(np.float64)))
+
+
+@dataclass(frozen=True)
+class Point:
+    """One choice on the trade-off curve.
+
+    Attributes:
+        hidden: (m,) what it hides.
+        kept: the share of the worth of all features, pixels or words that it keeps as they are.
+        reading: what is left for an attacker, on held-out samples.
+        useful: what is left for the use one has in mind, when there is one.
+        noised: the hidden features that are noised where the others are redacted; none where all are hidden alike.
+        lam: the λ of their noise.
+    """
+
+    hidden: Bools
+    kept: float
+    reading: Reading
+    useful: Reading | None = None
+    noised: tuple[int, ...] = ()
+    lam: float | None = None
+
+
+def blended_worth(plain: Floats, useful: Floats) -> Floats:
+    """What keeping each feature is worth, as shares: mostly what it carries of a utility.
+
+    Args:
+        plain: (m,) shares of the data that each feature is.
+        useful: (m,) what each carries of the utility, not negative; where none carries any, the plain shares count.
+    """
+    total = useful.sum()
+    return _PLAIN * plain + (1 - _PLAIN) * (useful / total if total > 0 else plain)
 
 
 @dataclass(frozen=True)

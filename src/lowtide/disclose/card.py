@@ -34,7 +34,8 @@ from lowtide.formatting import html_of_markdown
 from lowtide.interface import Attack, Estimate, Guarantee
 
 FORMAT = "lowtide-release-card"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # 1 had other names of policies, and gave the strongest attack on images or texts as an estimate
+_OLD_POLICIES = {"plan": "fixed", "disclosed": "sequential"}  # of version 1
 _PACKAGES = ("lowtide", "numpy", "torch", "scikit-learn")
 _MOST = sys.float_info.max
 _ROUNDING = 1e-9  # the tolerance of an audit's verdict
@@ -70,7 +71,8 @@ class ReleaseCard:
         classes: how many values the secret has.
         largest_class: share of the commonest one, which is how often a blind guess is right.
         changed: share of all values that were changed.
-        leakage: estimated information of the release about the secret, in nats; `None` when it was not estimated.
+        leakage: estimated information of the release about the secret, in nats; `None` where there is no estimate, as
+            for images and texts, which are only attacked.
         attacks: what attackers achieved.
         parameters: plain options; an infinite number is written out as text.
         data_sha256: of the released file or folder, as `lowtide.files.sha256_of` gives it; `None` for a plan.
@@ -96,9 +98,9 @@ class ReleaseCard:
         object.__setattr__(self, "parameters", {name: _plain(value) for name, value in self.parameters.items()})
         self.to_json()
         shares = [feature.hidden for feature in self.features]
-        if self.policy == "plan" and not set(shares) <= {0, 1}:
+        if self.policy == "fixed" and not set(shares) <= {0, 1}:
             raise LowtideError(
-                "a plan hides a feature for everybody or for nobody; a card of it has shares 0 and 1 only"
+                "a fixed policy hides a feature for everybody or for nobody; a card of it has shares 0 and 1 only"
             )
         if not self.certificate.whole.vacuous and min(shares, default=0) < 1:
             raise LowtideError("the certificate is of a release without raw features, and the card names some; redo it")
@@ -152,10 +154,12 @@ class ReleaseCard:
         """Read what `to_json` wrote, or say what is wrong with it."""
         if not isinstance(card, Mapping) or card.get("format") != FORMAT:
             raise LowtideError(f"this is not a release card: its format is not {FORMAT!r}")
-        if card.get("schema_version") != SCHEMA_VERSION:
-            found = card.get("schema_version")
+        found = card.get("schema_version")
+        if type(found) is int and found == 1:  # True is equal to 1, too
+            card = _of_version_1(card)
+        elif found != SCHEMA_VERSION:
             version = repr(found) if isinstance(found, int) else "none that can be read"
-            raise LowtideError(f"the card's schema version is {version}, this Lowtide reads {SCHEMA_VERSION}")
+            raise LowtideError(f"the card's schema version is {version}, this Lowtide reads 1 and {SCHEMA_VERSION}")
         _check(card)
         values = {name: value for name, value in card.items() if name not in ("format", "schema_version")}
         return cls(
@@ -242,6 +246,16 @@ def _rule(error: ValidationError) -> str:
     if rule in _TELLING:
         return f"{rule}: {' or '.join(map(str, value)) if isinstance(value, list) else value}"
     return rule
+
+
+def _of_version_1(card: Mapping[str, Any]) -> dict[str, Any]:
+    """A card of version 1 as one of version 2; whatever else is wrong with it, the schema says."""
+    certificate = card.get("certificate")
+    if isinstance(certificate, Mapping):
+        policy = certificate.get("policy")
+        known = _OLD_POLICIES.get(policy, policy) if isinstance(policy, str) else policy
+        certificate = {**certificate, "policy": known}
+    return {**card, "schema_version": SCHEMA_VERSION, "certificate": certificate}
 
 
 def _plain(value: Any) -> Any:

@@ -15,13 +15,15 @@ if TYPE_CHECKING:  # a card makes its page, so the page cannot import the card
 
 _NAMED = 12  # features listed by name; the JSON has them all
 _DONE = {
-    "plan": "The same features are hidden for everybody.",
-    "disclosed": "Feature by feature, a value is hidden where it would tell too much beyond what was disclosed before.",
+    "fixed": "The same features are hidden for everybody.",
+    "sequential": (
+        "Feature by feature, a value is hidden where it would tell too much beyond what was disclosed before."
+    ),
     "paper": "Feature by feature, a value is hidden where it would tell too much beyond the raw values before it.",
 }
-_NEVER = (
-    "All of this is about one row: whoever stands in several is less protected.",
-    "The estimate and the attacks speak for the data they were computed on; a better attacker may exist.",
+_ONE_ROW = "All of this is about one row: whoever stands in several is less protected."
+_NO_ESTIMATE = (
+    "none: this kind of data has no estimate of its own, only attacks, which are lower bounds on what there is to learn"
 )
 
 
@@ -34,7 +36,7 @@ def page(card: ReleaseCard) -> str:
         ["## Three numbers", "", *_numbers(card)],
         ["## What was done", "", *(f"- {line}" for line in _done(card))],
         ["## What holds, and what does not", "", *(f"- {line}" for line in card.certificate.statements)],
-        ["## What is not promised", "", *(f"- {line}" for line in (*_raw(card), *_NEVER))],
+        ["## What is not promised", "", *(f"- {line}" for line in _not_promised(card))],
         *([["## Attacks", "", *_attacks(card.attacks)]] if card.attacks else []),
         [_footer(card)],
     ]
@@ -83,7 +85,7 @@ def _distrust(card: ReleaseCard) -> str | None:
 
 
 def _numbers(card: ReleaseCard) -> list[str]:
-    estimate = "not estimated"
+    estimate = _NO_ESTIMATE
     if card.leakage is not None:
         estimate = f"{_interval(card.leakage)} nats = {_interval(card.leakage.bits)} bits, from {card.leakage.n} rows"
     attack, found = card.strongest, "no attacker was trained on the release: nothing is known from below"
@@ -130,21 +132,25 @@ def _done(card: ReleaseCard) -> list[str]:
         )
     if partly:
         lines.append(f"Hidden in some rows ({len(partly)} of {len(card.features)}): {_some(partly)}.")
-    told = {"noised"}
     given = {
         name: value
         for name, value in card.parameters.items()
-        if name not in told and value is not None and value not in ("", ())
+        if name != "noised" and value is not None and value not in ("", ())
     }
     options = [f"{_quoted(name)} = {_quoted(_shown(value))}" for name, value in given.items()]
     return [*lines, f"Options: {'; '.join(options)}."] if options else lines
 
 
-def _raw(card: ReleaseCard) -> list[str]:
-    if card.policy != "plan":
-        return ["Any worst case: what the release tells is known from the estimate and the attacks only."]
+def _not_promised(card: ReleaseCard) -> list[str]:
+    measured = "the attacks" if card.leakage is None else "the estimate and the attacks"
     names = [_quoted(feature.name) for feature in card.features if feature.hidden == 0]
-    return [f"Anything about what is released as it is ({len(names)} features): {_some(names)}."] if names else []
+    lines = []
+    if card.policy != "fixed":
+        lines.append(f"Any worst case: what the release tells is known from {measured} only.")
+    elif names:
+        lines.append(f"Anything about what is released as it is ({len(names)} features): {_some(names)}.")
+    speak = f"{measured[0].upper()}{measured[1:]} speak for the data they were computed on"
+    return [*lines, _ONE_ROW, f"{speak}; a better attacker may exist."]
 
 
 def _attacks(attacks: Sequence[Attack]) -> list[str]:

@@ -21,7 +21,7 @@ from lowtide.errors import Floats, LowtideError, count, probabilities, within
 from lowtide.interface import Guarantee
 from lowtide.theory import composition, hockey_stick, response
 
-PolicyName = Literal["plan", "disclosed", "paper"]
+PolicyName = Literal["fixed", "sequential", "paper"]
 Mask = NDArray[np.bool_]
 # hockey_stick is accurate to a relative 1e-9; promises are rounded up by as much.
 _ROUND_UP = 1.0 + 1e-9
@@ -32,7 +32,7 @@ _CONDITIONS = (
 )
 _SOME_RAW = (
     "Some features are released as they are, so the worst-case bound for the whole release is vacuous: what the raw "
-    "features tell rests on the estimate and on the attacks."
+    "features tell rests on the attacks, and on the estimate where there is one."
 )
 _NO_DENSITY = (
     "Which values are hidden was decided by an estimated density, so there is no worst-case bound for the whole "
@@ -76,9 +76,9 @@ class Certificate:
     """What holds of one release and what does not.
 
     Attributes:
-        policy: `plan` (one hidden set for everybody), `disclosed` (feature by feature) or `paper`.
-        epsilon: the ε of the policy: of the whole for `plan`, of each feature for `disclosed` and `paper`, the running
-            total for `disclosed` with one.
+        policy: `fixed` (one hidden set for everybody), `sequential` (feature by feature) or `paper`.
+        epsilon: the ε of the policy: of the whole for `fixed`, of each feature for `sequential` and `paper`, the
+            running total for `sequential` with one.
         whole: the bound for the whole release.
         statements: all of it in sentences.
         hidden_part: the bound for someone who sees the hidden features alone; `None` where none is or none holds.
@@ -104,7 +104,7 @@ def full_disclosure(epsilon: float, prior: ArrayLike) -> TwoSided:
     return TwoSided(Guarantee(epsilon, forward), Guarantee(epsilon, 1.0 - rarest), True, True)
 
 
-def certify_plan(
+def certify_fixed(
     epsilon: float,
     prior: ArrayLike,
     *,
@@ -121,10 +121,10 @@ def certify_plan(
         hidden: (m,) which features are hidden; the ratios of the others are not used.
         responses: (keep, categories) of each column of the hidden features that is answered at random.
     """
-    ratios, mask = _plan(ratios, hidden, responses)
+    ratios, mask = _fixed(ratios, hidden, responses)
     epsilon, limit = _epsilon(epsilon), full_disclosure(epsilon, prior)
     if not mask.any():
-        return Certificate("plan", epsilon, limit, ("No feature is hidden.", _nothing_beyond(limit)))
+        return Certificate("fixed", epsilon, limit, ("No feature is hidden.", _nothing_beyond(limit)))
     ratio = float(composition.gaussians(ratios[mask], 1.0))
     keeps, categories = [keep for keep, _ in responses], [k for _, k in responses]
     pair = partial(response.pairwise, ratio=ratio, keeps=keeps, categories=categories)
@@ -133,12 +133,12 @@ def certify_plan(
     redacted = (_REDACTED,) if float(pair(0.0)) == 0.0 else ()
     if mask.all():
         words = (*redacted, _in_words("the whole release", alone), _CONDITIONS)
-        return Certificate("plan", epsilon, alone, words, alone, added)
+        return Certificate("fixed", epsilon, alone, words, alone, added)
     said = (_SOME_RAW, *redacted, _in_words("the hidden features alone", alone), _adds(added), _CONDITIONS)
-    return Certificate("plan", epsilon, limit, said, alone, added)
+    return Certificate("fixed", epsilon, limit, said, alone, added)
 
 
-def certify_disclosed(
+def certify_sequential(
     epsilon: float,
     prior: ArrayLike,
     *,
@@ -175,7 +175,7 @@ def certify_disclosed(
             f"{membership.forward.value:.4g} forward and {membership.reverse.value:.4g} reverse to delta, at epsilon "
             f"{limit.forward.epsilon:.4g} and counted as if nothing had been disclosed before each feature."
         )
-    return Certificate("disclosed", epsilon, limit, tuple(said), membership=membership)
+    return Certificate("sequential", epsilon, limit, tuple(said), membership=membership)
 
 
 def certify_paper(epsilon: float, prior: ArrayLike, *, radii: ArrayLike, scale: float) -> Certificate:
@@ -198,7 +198,7 @@ def certify_paper(epsilon: float, prior: ArrayLike, *, radii: ArrayLike, scale: 
     return Certificate("paper", epsilon, limit, said, claim=claim)
 
 
-def _plan(ratios: ArrayLike, hidden: ArrayLike, responses: Sequence[tuple[float, int]]) -> tuple[Floats, Mask]:
+def _fixed(ratios: ArrayLike, hidden: ArrayLike, responses: Sequence[tuple[float, int]]) -> tuple[Floats, Mask]:
     mask, numbers = np.asarray(hidden), np.asarray(ratios, dtype=np.float64)
     if mask.dtype != np.bool_ or mask.ndim != 1 or not mask.size or numbers.shape != mask.shape:
         raise LowtideError(

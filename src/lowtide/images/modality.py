@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
 from lowtide.attack.attackers import AttackRows, Continued, Maker
 from lowtide.auditing.change import Change
-from lowtide.auditing.utility import AttackOptions, UtilityReport, predicts_by_attackers
+from lowtide.auditing.utility import UtilityReport, predicts_by_attackers
 from lowtide.density.artefact import Density
 from lowtide.density.options import Options
 from lowtide.density.tide import TIDE
@@ -35,6 +35,7 @@ from lowtide.images.encoder import Grid, ImageEncoder, are_images, as_images
 from lowtide.images.fitting import fit_images, is_side
 from lowtide.images.hider import ImageHider
 from lowtide.images.options import ImageOptions
+from lowtide.images.planner import ImagePlanner, ImageSettings
 from lowtide.images.scan import ImageScan, scan_images
 from lowtide.images.view import ImageMaps
 from lowtide.interface import Dataset, Locks, Matched, Modality, Nouns, PlanView
@@ -63,7 +64,7 @@ class ImageModality:
     options: type[Any] = ImageOptions
     policies: tuple[str, ...] = ("fixed", "sequential", "paper")
     mechanisms: tuple[str, ...] = ("redact", "gaussian")
-    default_budget = 0.05
+    default_budget = 0.05  # secrets of faces are all over the face: a much smaller budget hides nearly all of it
 
     # ── density ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -105,6 +106,10 @@ class ImageModality:
 
     # ── disclose ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    settings: type[Any] = ImageSettings
+    planner = staticmethod(ImagePlanner.read)
+    read_hider = staticmethod(ImageHider.from_parts)
+
     # ── auditing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def count(self, x: Any) -> int:
@@ -115,9 +120,7 @@ class ImageModality:
         """Compare n released images with the clean ones; the largest value of a byte is known without `peak`."""
         return changed_images(clean, release)
 
-    def predicts(
-        self, release: Any, utility: ArrayLike, *, clean: Any = None, **options: Unpack[AttackOptions]
-    ) -> UtilityReport:
+    def predicts(self, release: Any, utility: ArrayLike, *, clean: Any = None, **options: Any) -> UtilityReport:
         """Predict (n,) classes with the networks of the attackers."""
         return predicts_by_attackers(release, utility, clean=clean, **options)
 

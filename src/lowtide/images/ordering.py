@@ -19,13 +19,13 @@ import numpy as np
 import torch
 from scipy.linalg import cho_factor, cho_solve
 
-from lowtide.errors import Floats
+from lowtide.disclose.budget import blended_worth
 from lowtide.images.convnets import to_input
 from lowtide.images.edges import edges_and_shades
 from lowtide.images.planning_attackers import at_places, by_kind
 from lowtide.images.thumbnails import Thumbnails
 from lowtide.threads import one_thread
-from lowtide.types import Bools, Floats32, Ints, Pixels
+from lowtide.types import Bools, Floats, Floats32, Ints, Pixels
 
 _RIDGE = 1.0  # added to the variance of every feature, which is 1; with fewer images than features something must be
 _BATCH = 256
@@ -76,7 +76,9 @@ class Spread:
         return Spread(within, self.between[~known] - predicted.T @ self.between[known], self.place[~known])
 
 
-def showing_order(spread: Spread, unit: Ints, area: Floats, *, first: Ints, last: Ints) -> list[int]:
+def showing_order(
+    spread: Spread, unit: Ints, area: Floats, *, first: Ints, last: Ints, utility: Spread | None = None
+) -> list[int]:
     """The units in the order in which they are best shown.
 
     Args:
@@ -85,24 +87,50 @@ def showing_order(spread: Spread, unit: Ints, area: Floats, *, first: Ints, last
         area: (units,) how many pixels each owns.
         first: units that must be shown.
         last: units that must stay hidden.
+        utility: the moments of the same features about what should still be told; units that add to it come first.
     """
-    owner = unit[spread.place]
-    own = {int(j): np.flatnonzero(owner == j) for j in np.unique(owner)}
-    within, between = spread.within.copy(), spread.between.copy()
+    secret, useful = _Shown(spread, unit), None if utility is None else _Shown(utility, unit)
     order: list[int] = []
-    size = np.maximum(area, 1.0).tolist()  # a place between patches owns no pixel
+    size = np.maximum(area, 1.0)  # a place between patches owns no pixel
     barred = set(last.tolist())
     left = [j for j in range(len(area)) if j not in barred]
     must = [j for j in left if j in set(first.tolist())]
     with one_thread():
         while left:
             candidates = [j for j in must if j in left] or left
-            chosen = min(candidates, key=lambda j: _adds(within, between, own.get(j)) / size[j])
+            worth = size[candidates]
+            if useful is not None:
+                worth = blended_worth(worth / worth.sum(), np.array([useful.adds(j) for j in candidates]))
+            added = np.array([secret.adds(j) for j in candidates])
+            chosen = candidates[int(np.argmin(added / worth))]
             order.append(chosen)
             left.remove(chosen)
-            if chosen in own:
-                _condition(within, between, own[chosen])
+            for shown in (secret,) if useful is None else (secret, useful):
+                shown.show(chosen)
     return order + sorted(barred)
+
+
+class _Shown:
+    """What units add to the d² of those that are shown.
+
+    Args:
+        spread: the moments of the features.
+        unit: (places,) the unit of each place.
+    """
+
+    def __init__(self, spread: Spread, unit: Ints) -> None:
+        owner = unit[spread.place]
+        self._own = {int(j): np.flatnonzero(owner == j) for j in np.unique(owner)}
+        self._within, self._between = spread.within.copy(), spread.between.copy()
+
+    def adds(self, j: int) -> float:
+        """What unit j adds; nothing where it owns no feature."""
+        return _adds(self._within, self._between, self._own.get(j))
+
+    def show(self, j: int) -> None:
+        """Show unit j."""
+        if j in self._own:
+            _condition(self._within, self._between, self._own[j])
 
 
 def _sums(data: Thumbnails, versions: Sequence[Pixels], mirror: bool) -> tuple[Floats, Floats, Floats]:

@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from lowtide.errors import Floats
+from lowtide.disclose.budget import Point
 from lowtide.images.encoder import Grid
 from lowtide.images.ordering import Spread, showing_order
-from lowtide.images.planning_attackers import CELLS, EdgeScout
+from lowtide.images.planning_attackers import CELLS, EdgeAttacker
 from lowtide.images.policies import FixedPatches
 from lowtide.images.thumbnails import Thumbnails
 from lowtide.images.units import Units
-from lowtide.tables.planning import Point
-from lowtide.types import Bools, Ints
+from lowtide.types import Bools, Floats, Ints
 
 _SHARES = (*np.arange(1.0, 0.5, -0.05), *np.arange(0.5, 0.05, -0.1))  # kept, where the curve is read
 _ORDERING = 0.4  # of the work
@@ -32,6 +31,7 @@ class PatchPlanner:
         hide: (m,) patches that must be hidden.
         mirror: whether a mirrored image is as likely as the image.
         seed: of the attackers.
+        utility: the same images with the classes of what should still be told; patches that carry it are hidden later.
         tick: called with the share of the work that is done.
     """
 
@@ -41,22 +41,25 @@ class PatchPlanner:
     hide: Bools
     mirror: bool
     seed: int
+    utility: Thumbnails | None = None
     tick: Callable[[float], None] = field(default=lambda _: None)
 
     def plan(self) -> FixedPatches:
-        """The plan that hides nothing but what must be, with the order and the curve of all others."""
+        """The policy that hides nothing but what must be, with the order and the curve of all others."""
         order = self.order()
         self.tick(_ORDERING)
-        scout = EdgeScout(self.data, mirror=self.mirror, seed=self.seed)
+        attacker = EdgeAttacker(self.data, mirror=self.mirror, seed=self.seed)
+        useful = None if self.utility is None else EdgeAttacker(self.utility, mirror=self.mirror, seed=self.seed)
         start = self.data.shown(self.grid.spread(self.hide))
-        marginal = np.where(self.hide, np.nan, self._of_patches(scout.where(start)))
+        marginal = np.where(self.hide, np.nan, self._of_patches(attacker.where(start)))
         plan = FixedPatches(self.grid, self.hide.copy(), order, self.keep, self.hide, (), marginal)
         points: list[Point] = []
         for number, share in enumerate(_SHARES):
             here = plan.at(float(share))
             if not points or (here.hidden != points[-1].hidden).any():
-                reading = scout.read(self.data.shown(self.grid.spread(here.hidden)))
-                points.append(Point(here.hidden, here.kept, reading))
+                shown = self.data.shown(self.grid.spread(here.hidden))
+                left = None if useful is None else useful.read(shown)
+                points.append(Point(here.hidden, here.kept, attacker.read(shown), left))
             self.tick(_ORDERING + (1 - _ORDERING) * (number + 1) / len(_SHARES))
         return plan.with_curve(points)
 
@@ -71,6 +74,7 @@ class PatchPlanner:
             area,
             first=np.unique(units.of_patch[self.keep]),
             last=np.flatnonzero(~free & (area > 0)),
+            utility=None if self.utility is None else Spread.of(self.utility, mirror=self.mirror),
         )
         place = np.empty(len(units), dtype=np.intp)
         place[shown[::-1]] = np.arange(len(shown))

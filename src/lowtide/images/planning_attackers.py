@@ -1,9 +1,9 @@
-"""A scout that reads drawing and shading: logistic regression on edges, fitted anew for every release.
+"""An attacker that reads drawing and shading: logistic regression on edges, fitted anew for every release.
 
 Its scores are sums over places of the image, so a map of where it reads is had without asking again: tiles are hidden
 one after the other, in random order and at random places, and every tile is charged with the information that goes.
 Counted by the labels of held-out images, `log q(s|x)` before minus after, that number drowns in noise. It is counted by
-what the scout believes instead, `KL(q(·|x) ‖ q(·|x without the tile))`: for an exact posterior its mean is the same
+what the attacker believes instead, `KL(q(·|x) ‖ q(·|x without the tile))`: for an exact posterior its mean is the same
 conditional information, and no label enters.
 """
 
@@ -58,7 +58,7 @@ class _Model:
     density: Floats
 
 
-class EdgeScout:
+class EdgeAttacker:
     """Logistic regression on edges and shades of a release, cross-fitted.
 
     Args:

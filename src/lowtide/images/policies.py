@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from lowtide.errors import Floats, LowtideError, within
+from lowtide.disclose.budget import Point
+from lowtide.disclose.saved import Parts, density_parts, ordered_parts, read_density, read_mask, read_ordered
+from lowtide.errors import LowtideError, within
 from lowtide.images.encoder import Grid
-from lowtide.tables.planning import Point
-from lowtide.types import Bools, Ints, Pixels
+from lowtide.types import Bools, Floats, Ints, Pixels
 
 
 class PatchPolicy(Protocol):
@@ -21,6 +24,10 @@ class PatchPolicy(Protocol):
 
     def flags(self, pixels: Pixels) -> Bools:
         """What to hide of images (n, height, width, channels), (n, m)."""
+        ...
+
+    def parts(self) -> Parts:
+        """The policy as plain JSON, with its name, and tensors."""
         ...
 
 
@@ -48,7 +55,7 @@ class FixedPatches:
             of hiding; NaN where it had to be hidden.
     """
 
-    name: ClassVar[str] = "plan"
+    name: ClassVar[str] = "fixed"
     grid: Grid
     hidden: Bools
     order: Ints = field(repr=False)
@@ -67,7 +74,7 @@ class FixedPatches:
         return np.tile(self.hidden, (len(pixels), 1))
 
     def at(self, kept: float) -> FixedPatches:
-        """The plan that keeps the share `kept` of the pixels, or a little more where patches do not add up to it."""
+        """The policy that keeps the share `kept` of the pixels, or a little more where patches do not add up to it."""
         share = float(within("kept", kept, 0.0, 1.0))
         area = np.cumsum(self.grid.sizes[self.order]) / self.grid.sizes.sum()
         free = int((~self.keep).sum())
@@ -76,12 +83,27 @@ class FixedPatches:
         return replace(self, hidden=(hidden | self.hide) & ~self.keep)
 
     def with_curve(self, points: Sequence[Point]) -> FixedPatches:
-        """The same plan with its curve."""
+        """The same policy with its trade-off curve."""
         return replace(self, curve=tuple(points))
 
     def everything(self) -> FixedPatches:
-        """The plan that hides all that may be hidden."""
+        """The policy that hides all that may be hidden."""
         return replace(self, hidden=~self.keep)
+
+    def parts(self) -> Parts:
+        """Plain JSON, and the masks and the order as tensors."""
+        config, tensors = ordered_parts(
+            hidden=self.hidden, keep=self.keep, hide=self.hide, order=self.order, curve=self.curve
+        )
+        return config, {**tensors, "marginal": torch.from_numpy(self.marginal)}
+
+    @classmethod
+    def read(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor], grid: Grid) -> FixedPatches:
+        """Rebuild what `parts` gave."""
+        marginal = tensors["marginal"].numpy()
+        if marginal.shape != (len(grid),):
+            raise LowtideError("the information of patches is not one number for each; make it again")
+        return cls(grid=grid, marginal=marginal, **read_ordered(config, tensors, len(grid)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,3 +132,21 @@ class PaperPatches:
                 "fit it again"
             )
         return ((np.abs(steps) > self.epsilon).any(axis=-1) & ~self.keep) | self.hide
+
+    def parts(self) -> Parts:
+        """Plain JSON, and the weights of the density."""
+        return threshold_parts(self.name, self.density, self.epsilon, self.keep, self.hide)
+
+
+def threshold_parts(name: str, density: PatchConditionals, epsilon: float, keep: Bools, hide: Bools) -> Parts:
+    """A policy that hides where a density exceeds ε as plain JSON, and the weights of the density."""
+    config, tensors = density_parts(density)
+    lists = {"keep": keep.tolist(), "hide": hide.tolist()}
+    return {"name": name, "epsilon": epsilon, **lists, "density": config}, tensors
+
+
+def read_threshold(config: Mapping[str, Any], tensors: Mapping[str, Tensor], grid: Grid, where: Any) -> dict[str, Any]:
+    """The fields that `threshold_parts` wrote."""
+    masks = {name: read_mask(config[name], len(grid)) for name in ("keep", "hide")}
+    density = read_density(config["density"], tensors, where)
+    return {"density": density, "epsilon": float(config["epsilon"]), **masks}

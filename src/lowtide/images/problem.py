@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from lowtide.attack.panel import attack
-from lowtide.density.estimates import with_overlooked
-from lowtide.disclose.agreeing import hide_until_agreed
+from lowtide.attack.panel import AttackReport, attack
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.noise import KeyedNoise, row_ids
+from lowtide.disclose.rehearsal import Check, Tick, hide_until_agreed
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Chosen, Images
 from lowtide.images.mechanism import ImageMechanism
@@ -22,10 +20,8 @@ from lowtide.images.released import Released
 from lowtide.images.thumbnails import Thumbnails
 from lowtide.labels import Classes
 from lowtide.splits import stratified
-from lowtide.tables.problem import Check
 from lowtide.types import Bools, Labels, Pixels
 
-Tick = Callable[[float], None]
 CHECKERS = ("edges", "small network")
 _JUDGING = 0.25  # share of the images
 _ATTACKED = 20_000
@@ -34,7 +30,7 @@ _MORE = 0.05  # share of the pixels that is hidden in addition while attackers d
 
 @dataclass(frozen=True, eq=False)
 class ImageProblem:
-    """What is to be decided.
+    """What is to be planned.
 
     Attributes:
         images: the reference images.
@@ -47,6 +43,7 @@ class ImageProblem:
         mirror: whether a mirrored image is as likely as the image.
         attackers: names of those that check.
         seed: of everything.
+        utility: (n,) classes of what the release should still tell; `None` when nothing is named.
     """
 
     images: Images
@@ -59,10 +56,11 @@ class ImageProblem:
     mirror: bool = True
     attackers: tuple[str, ...] = CHECKERS
     seed: int = 0
+    utility: Labels | None = None
 
     @cached_property
     def judged(self) -> Bools:
-        """(n,) images that judge a release and have no part in deciding it; the others are for planning."""
+        """(n,) images that judge a release and have no part in planning it; the others are for planning."""
         split = stratified(self.codes, _JUDGING, seed=np.random.SeedSequence([self.seed, 0x1D6]))
         return np.isin(np.arange(len(self.codes)), split.aside)
 
@@ -81,31 +79,36 @@ class ImageProblem:
         return Released(self.images, policy, self.mechanism, self.rehearsal if self.mechanism.draws else None, ids)
 
     def check(self, policy: PatchPolicy) -> Check:
-        """Attack a rehearsal afresh; the leakage is what the strongest attacker has learnt of the judged images."""
+        """Attack a rehearsal afresh, on the judged images; and what should still be told likewise."""
         some = np.arange(len(self.codes))
         if len(some) > _ATTACKED:
             rng = np.random.default_rng(np.random.SeedSequence([self.seed, 0x1D7]))
             some = np.sort(rng.permutation(len(some))[:_ATTACKED])
-        found = attack(
-            Chosen(self.release(policy), some),
-            self.codes[some],
-            attackers=self.attackers,
-            test=self.judged[some],
-            seed=self.seed,
-            progress=False,
-        )
-        return Check(with_overlooked(found.headline.information), found)
+
+        def learnt(codes: Labels) -> AttackReport:
+            return attack(
+                Chosen(self.release(policy), some),
+                codes[some],
+                attackers=self.attackers,
+                test=self.judged[some],
+                seed=self.seed,
+                progress=False,
+            )
+
+        return Check(None, learnt(self.codes), None if self.utility is None else learnt(self.utility))
 
 
 def plan_curve(problem: ImageProblem, tick: Tick = lambda _: None) -> FixedPatches:
     """The order in which patches are best hidden, and the curve; nothing is hidden yet but what must be."""
+    small = problem.thumbnails()
     return PatchPlanner(
-        problem.thumbnails(),
+        small,
         problem.mechanism.grid,
         problem.keep,
         problem.hide,
         mirror=problem.mirror,
         seed=problem.seed,
+        utility=None if problem.utility is None else small.about(problem.utility),
         tick=tick,
     ).plan()
 
@@ -136,7 +139,7 @@ def make_plan(
 
 
 def _unreachable(problem: ImageProblem, budget: Budget, check: Check) -> LowtideError:
-    left = check.leakage
+    left = check.measured
     told = f"{left.value:.4f} nat [{left.low:.4f}, {left.high:.4f}]"
     if problem.keep.any():
         return LowtideError(

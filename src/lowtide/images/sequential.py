@@ -1,4 +1,4 @@
-"""The policy `disclosed` for images: patch by patch, given what the image has already disclosed.
+"""The policy `sequential` for images: patch by patch, given what the image has already disclosed.
 
 A causal critic answers for all prefixes of an image at once, each patch as it stands. As long as nothing is hidden,
 these are densities given the disclosed past; from the first patch that tells too much, which is painted over, the image
@@ -9,21 +9,20 @@ the patches one by one.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lowtide.density import fitting
-from lowtide.density.artefact import Density
-from lowtide.density.tide import TIDE
+from lowtide.density.options import Options
 from lowtide.disclose.budget import Budget
+from lowtide.disclose.rehearsal import Check, Tick
+from lowtide.disclose.saved import Parts
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Chosen, Images
+from lowtide.images.fitting import fit_images
 from lowtide.images.mechanism import ImageMechanism
-from lowtide.images.policies import PatchConditionals
-from lowtide.images.problem import ImageProblem, Tick
-from lowtide.tables.problem import Check
+from lowtide.images.policies import PatchConditionals, threshold_parts
+from lowtide.images.problem import ImageProblem
 from lowtide.types import Bools, Ints, Pixels
 
 _TIGHTENINGS = 5
@@ -42,7 +41,7 @@ class SequentialPatches:
         hide: (m,) patches that always are.
     """
 
-    name: ClassVar[str] = "disclosed"
+    name: ClassVar[str] = "sequential"
     density: PatchConditionals
     mechanism: ImageMechanism
     epsilon: float
@@ -51,7 +50,7 @@ class SequentialPatches:
 
     def __post_init__(self) -> None:
         if self.mechanism.draws:
-            raise LowtideError("policy='disclosed' redacts patches of images; use mechanism='redact'")
+            raise LowtideError("policy='sequential' redacts patches of images; use mechanism='redact'")
 
     def flags(self, pixels: Pixels) -> Bools:
         """What to hide of images (n, height, width, channels), (n, m)."""
@@ -73,6 +72,10 @@ class SequentialPatches:
             active = active[first + 1 < m]
         return hidden
 
+    def parts(self) -> Parts:
+        """Plain JSON, and the weights of the density."""
+        return threshold_parts(self.name, self.density, self.epsilon, self.keep, self.hide)
+
 
 @dataclass(frozen=True, eq=False)
 class HalfDisclosed:
@@ -86,7 +89,7 @@ class HalfDisclosed:
 
     raw: Images
     policy: SequentialPatches
-    disclosed: NDArray[np.bool_]
+    disclosed: Bools
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -106,44 +109,37 @@ class HalfDisclosed:
 
 
 def make_sequential(
-    problem: ImageProblem, tide: TIDE, *, epsilon: float, budget: Budget | None, tick: Tick
+    problem: ImageProblem, options: Options, *, epsilon: float, budget: Budget | None, tick: Tick
 ) -> tuple[SequentialPatches, Check]:
     """Fit a critic to raw images, then to a mixture of raw and disclosed ones; tighten ε until the budget is kept.
 
     Args:
-        problem: what is to be decided.
-        tide: how to fit.
+        problem: what is to be planned.
+        options: how to fit.
         epsilon: the largest density of a patch that is shown, to begin with.
         budget: what the release may tell; without one ε is taken as it is.
         tick: called with the share of the work that is done.
     """
     rows = np.flatnonzero(~problem.judged)
     raw, codes = Chosen(problem.images, rows), problem.codes[rows]
-    policy = SequentialPatches(fit_density(tide, raw, codes), problem.mechanism, epsilon, problem.keep, problem.hide)
+    policy = SequentialPatches(fit_images(raw, codes, options), problem.mechanism, epsilon, problem.keep, problem.hide)
     tick(0.4)
     rng = np.random.default_rng(np.random.SeedSequence([problem.seed, _ROOM]))
     mixture = HalfDisclosed(raw, policy, rng.random(len(rows)) < 0.5)
     every = np.concatenate([mixture.read(part) for part in np.array_split(np.arange(len(rows)), 1 + len(rows) // 256)])
-    policy = replace(policy, density=fit_density(tide, every, codes))
+    policy = replace(policy, density=fit_images(every, codes, options))
     tick(0.8)
     check = problem.check(policy)
-    for _ in range(_TIGHTENINGS if budget is not None else 0):
-        if budget is None or check.agrees(budget):
+    if budget is None:
+        return policy, check
+    for _ in range(_TIGHTENINGS):
+        if check.agrees(budget):
             break
         policy = replace(policy, epsilon=policy.epsilon / 2)
         check = problem.check(policy)
-    if budget is not None and not check.agrees(budget):
+    if not check.agrees(budget):
         raise LowtideError(
-            f"what is disclosed tells {check.leakage.value:.4f} nat with patches hidden down to a density of "
-            f"{policy.epsilon:.3g}; the budget is {budget}: raise it, or use policy='plan'"
+            f"what is disclosed tells {check.measured.value:.4f} nat with patches hidden down to a density of "
+            f"{policy.epsilon:.3g}; the budget is {budget}: raise it, or use policy='fixed'"
         )
     return policy, check
-
-
-def fit_density(tide: TIDE, images: Any, codes: Any) -> Density:
-    """The density of images about a finite secret."""
-    # Not `tide.fit`, which warns about its own training figure: nothing here rests on that one.
-    artefact = fitting.fit_density(images, codes, tide._options())
-    if not isinstance(artefact, Density):
-        raise LowtideError("the policy needs a finite secret")  # cannot happen: its classes were read
-    return artefact

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -34,6 +34,7 @@ class Thumbnails:
         codes: (n,) classes.
         prior: (|S|,) their shares.
         factor: how many pixels became one, down and across.
+        rows: (n,) which of the images they are.
     """
 
     raw: Pixels = field(repr=False)
@@ -41,6 +42,7 @@ class Thumbnails:
     codes: Labels
     prior: Floats
     factor: int
+    rows: Labels = field(repr=False)
 
     @classmethod
     def make(cls, images: Images, rows: Labels, codes: Labels, prior: Floats, hide: Hide) -> Thumbnails:
@@ -56,7 +58,12 @@ class Thumbnails:
             pixels = images.read(index)
             raw.append(_smaller(pixels, factor))
             standins.append(_smaller(hide(pixels, index), factor))
-        return cls(np.concatenate(raw), np.concatenate(standins), codes[rows], prior, factor)
+        return cls(np.concatenate(raw), np.concatenate(standins), codes[rows], prior, factor, rows)
+
+    def about(self, codes: Labels) -> Thumbnails:
+        """The same images with other classes, those of all images."""
+        own = codes[self.rows]
+        return replace(self, codes=own, prior=np.bincount(own, minlength=int(codes.max()) + 1) / len(own))
 
     @property
     def channels(self) -> int:

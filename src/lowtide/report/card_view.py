@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 _NAMED = 24  # features listed by name; the card's JSON has them all
 _DONE = {
-    "plan": "The same {features} are hidden for everybody.",
-    "disclosed": "{Each}, a value is hidden where it would tell too much beyond what was disclosed before.",
+    "fixed": "The same {features} are hidden for everybody.",
+    "sequential": "{Each}, a value is hidden where it would tell too much beyond what was disclosed before.",
     "paper": "{Each}, a value is hidden where it would tell too much beyond the raw values before it.",
 }
 
@@ -109,7 +109,7 @@ def _open(card: ReleaseCard, nouns: Nouns, count: int) -> tuple[str, ...]:
         f"All of this is about one {nouns.row}: whoever stands in several is less protected.",
         "The estimate and the attacks speak for the data they were computed on; a better attacker may exist.",
     ]
-    if card.policy != "plan":
+    if card.policy != "fixed":
         return ("Any worst case: what the release tells is known from the estimate and the attacks only.", *said)
     if count:
         names = f": {listed(raw, _NAMED)}" if nouns.named else ""

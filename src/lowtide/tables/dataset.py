@@ -25,7 +25,7 @@ from lowtide.table_files.reading import batches, read, schema_like
 from lowtide.table_files.schema import is_moment, type_word
 from lowtide.table_files.writing import Writer
 from lowtide.tables.describing import Description, describe
-from lowtide.tables.mechanism import owners
+from lowtide.tables.layout import owners
 from lowtide.tables.options import TableOptions
 from lowtide.tables.policies import FixedColumns
 
@@ -192,7 +192,7 @@ def release_table(
     check_columns(plan, table.column_names)
     rows = table.select([name for name in table.column_names if name in plan.hider.mechanism.encoder.names])
     given = None if ids is None else np.asarray(table[ids].to_pylist())
-    hidden, flags = plan.hider.transform(rows, noise=noise, ids=given)
+    hidden, flags = plan.hider.release(rows, noise=noise, ids=given)
     for place, name in enumerate(table.column_names):
         if name in plan.layout["identifiers"] or name in plan.layout["kept"]:
             column = table[name] if name in plan.layout["kept"] else _blank(table[name])
@@ -203,11 +203,11 @@ def release_table(
 def release_frame(x: Any, plan: Plan, *, noise: KeyedNoise | None, ids: Any) -> Any:
     """Release a frame or an array; the same kind of table comes back, without the secret."""
     if not is_frame(x):
-        return plan.hider.transform(x, noise=noise, ids=ids)[0]
+        return plan.hider.transform(x, noise=noise, ids=ids)
     frame = nw.from_native(x, eager_only=True)
     check_columns(plan, frame.columns)
     judged = frame.select([name for name in frame.columns if name in plan.hider.mechanism.encoder.names])
-    hidden = nw.from_native(plan.hider.transform(judged.to_native(), noise=noise, ids=ids)[0], eager_only=True)
+    hidden = nw.from_native(plan.hider.transform(judged.to_native(), noise=noise, ids=ids), eager_only=True)
     extra = []
     for name in (*plan.layout["identifiers"], *plan.layout["kept"]):
         column = frame[name]

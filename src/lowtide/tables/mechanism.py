@@ -10,20 +10,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
-from lowtide.errors import Floats, LowtideError, one_of, within
+from lowtide.errors import LowtideError, one_of, within
 from lowtide.features import Features
-from lowtide.tables.allocation import scales
-from lowtide.tables.drawing import Rows, add_noise, answer
-from lowtide.tables.encoder import TableEncoder
+from lowtide.tables.encoder import TableEncoder, read_encoder
 from lowtide.tables.layout import (
     Bounds,
     Kind,
@@ -34,8 +32,13 @@ from lowtide.tables.layout import (
     ranges,
     refuse_constants,
 )
-from lowtide.tables.mechanism_config import from_plain, to_plain
+from lowtide.tables.noise import add_noise, answer, scales
 from lowtide.theory import response
+from lowtide.types import Bools, Floats, Floats32, Ints
+
+_ENDS = ("low", "high")
+_LEARNT = ("fills", "dates", "others")
+_PLAIN = ("lam", "fill", "clip")
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,10 +189,8 @@ class TableMechanism:
             return float(pairwise(within("epsilon", epsilon, 0.0, np.inf)))
         return float(response.lift(pairwise, epsilon, prior).max())
 
-    def hide(
-        self, rows: ArrayLike, hidden: ArrayLike, *, noise: KeyedNoise | None = None, ids: Any = None
-    ) -> NDArray[np.float32]:
-        """Return new rows with the hidden features disclosed (paper, Eq. 14); all other cells are the same bit for bit.
+    def hide(self, rows: ArrayLike, hidden: ArrayLike, *, noise: KeyedNoise | None = None, ids: Any = None) -> Floats32:
+        """Return new rows with the hidden features disclosed; all other cells are the same bit for bit.
 
         That a number was missing is hidden, too: the mark of a hidden one is always 0, and what is noised is the value
         that stands for it.
@@ -217,20 +218,38 @@ class TableMechanism:
 
     def to_config(self) -> dict[str, Any]:
         """Plain JSON. What stands under `private` was learnt from the data and is not for publication."""
-        return to_plain({field.name: getattr(self, field.name) for field in fields(self)})
+        encoder, features = self.encoder, self.features
+        private = {name: [None if np.isnan(end) else float(end) for end in getattr(self, name)] for name in _ENDS}
+        # Only where there are any: what a mechanism draws depends on all that is written here.
+        plain = TableEncoder(encoder.names, encoder.categories)
+        learnt = {
+            name: list(getattr(encoder, name)) for name in _LEARNT if getattr(encoder, name) != getattr(plain, name)
+        }
+        return {
+            "kinds": list(self.kinds),
+            "keeps": self.keeps.tolist(),
+            **{name: getattr(self, name) for name in _PLAIN},
+            "columns": list(encoder.names),
+            "features": {"groups": features.groups.tolist(), "names": list(features.names)},
+            "private": {
+                **private,
+                "categories": [None if values is None else list(values) for values in encoder.categories],
+                **learnt,
+            },
+        }
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> TableMechanism:
         """Read back what `to_config` wrote."""
-        return cls(**from_plain(config))
+        return cls(**_read_config(config))
 
     @cached_property
-    def _owners(self) -> NDArray[np.intp]:
+    def _owners(self) -> Ints:
         """The feature of each input column."""
         return owners(self.encoder, self.features)
 
     @cached_property
-    def _starts(self) -> NDArray[np.intp]:
+    def _starts(self) -> Ints:
         """Where each input column begins among the encoded ones."""
         return np.array(column_starts(self.encoder))
 
@@ -244,7 +263,7 @@ class TableMechanism:
         return columns
 
     @cached_property
-    def _filling(self) -> tuple[Rows, NDArray[np.bool_]]:
+    def _filling(self) -> tuple[Floats32, Bools]:
         """What each encoded column shows when redacted, and whether it is; marks of missing values always are."""
         number = np.array([values is None for values in self.encoder.categories])
         first = np.zeros(self._starts[-1], dtype=bool)
@@ -259,7 +278,7 @@ class TableMechanism:
         text = json.dumps(self.to_config(), sort_keys=True, allow_nan=False)
         return hashlib.blake2b(text.encode()).digest()
 
-    def _rows(self, rows: ArrayLike) -> Rows:
+    def _rows(self, rows: ArrayLike) -> Floats32:
         if sparse.issparse(rows):
             raise LowtideError("rows are sparse, and a mechanism needs dense ones; give rows.toarray()")
         result = np.array(rows, dtype=np.float32)
@@ -268,13 +287,13 @@ class TableMechanism:
             raise LowtideError(f"rows must have shape (n, {width}), got {result.shape}")
         return result
 
-    def _mask(self, hidden: ArrayLike, n: int) -> NDArray[np.bool_]:
+    def _mask(self, hidden: ArrayLike, n: int) -> Bools:
         mask = self.features.mask(hidden)
         if mask.ndim == 2 and len(mask) != n:
             raise LowtideError(f"hidden has {len(mask)} rows and the table {n}; give one choice, or one per row")
         return mask
 
-    def _draw(self, result: Rows, rows: NDArray[np.intp], ids: Ids, noise: KeyedNoise, feature: int) -> None:
+    def _draw(self, result: Floats32, rows: Ints, ids: Ids, noise: KeyedNoise, feature: int) -> None:
         """Put the noised and the randomly answered columns of one feature into the given rows."""
         columns = np.array(self._noisy[feature])
         number = np.array([self.kinds[j] == "gaussian" for j in columns])
@@ -291,3 +310,31 @@ class TableMechanism:
                 j = columns[place]
                 cells = np.ix_(rows, np.arange(self._starts[j], self._starts[j + 1]))
                 result[cells] = answer(result[cells], uniform[:, place], float(self.keeps[j]))
+
+
+def _read_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of the mechanism whose configuration this is."""
+    try:
+        private = config["private"]
+        if not all(values is None or _are_texts(values) for values in private["categories"]):
+            raise TypeError("categories")
+        if isinstance(config["fill"], bool) or not isinstance(config["fill"], (int, float)):
+            raise TypeError("fill")
+        return {
+            "encoder": read_encoder({**private, "names": config["columns"]}),
+            "features": Features(np.array(config["features"]["groups"]), tuple(config["features"]["names"])),
+            "kinds": tuple(config["kinds"]),
+            **{
+                name: np.array([np.nan if end is None else end for end in private[name]], dtype=float) for name in _ENDS
+            },
+            "keeps": np.array(config["keeps"], dtype=float),
+            **{name: config[name] for name in _PLAIN},
+        }
+    except LowtideError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise LowtideError("the configuration lacks or garbles a part of a mechanism; save it again") from error
+
+
+def _are_texts(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)

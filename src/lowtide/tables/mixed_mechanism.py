@@ -11,23 +11,24 @@ from dataclasses import replace
 
 import numpy as np
 
-from lowtide.disclose.budget import Budget, Reading
+from lowtide.disclose.budget import Budget, Point, Reading
+from lowtide.disclose.rehearsal import Check, Tick
 from lowtide.tables.mechanism import TableMechanism
-from lowtide.tables.planning import ENOUGH, Point
-from lowtide.tables.problem import Check, TableProblem, Tick
+from lowtide.tables.planning import ENOUGH
+from lowtide.tables.problem import TableProblem
 from lowtide.types import Bools
 
 _LADDER = (0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5)  # λ in units of a column's range
 _AROUND = 2  # steps of the ladder that the trade-off curve shows beside the one taken
 
 
-def soften(
+def noise_instead(
     problem: TableProblem, noisy: TableMechanism, hidden: Bools, budget: Budget, *, lam: float | None = None, tick: Tick
 ) -> tuple[TableMechanism, Check | None, tuple[Point, ...]]:
     """Noise some of the redacted numbers instead.
 
     Args:
-        problem: what was decided, by redaction.
+        problem: what was planned, by redaction.
         noisy: the mechanism that noises every number; its λ is not used.
         hidden: (m,) what the plan hides.
         budget: what the release may tell.
@@ -38,7 +39,7 @@ def soften(
         The mechanism with noise on those features, what fresh attackers make of it (`None` when nothing was changed),
         and the points visited.
     """
-    search = _Softener(problem, noisy, hidden, budget, _LADDER if lam is None else (lam,))
+    search = _NoiseSearch(problem, noisy, hidden, budget, _LADDER if lam is None else (lam,))
     noised, taken, found = np.zeros(len(hidden), dtype=bool), None, None
     order = search.candidates()
     for place, (feature, first) in enumerate(order):
@@ -47,17 +48,17 @@ def soften(
         if taken is not None and not budget.meets(search.read(more, taken)[0]):
             continue
         for step in range(first, len(search.ladder)) if taken is None else (taken,):
-            softer = search.at(more, step)
-            check = softer.check(hidden)
+            noised_release = search.at(more, step)
+            check = noised_release.check(hidden)
             if check.agrees(budget):
-                noised, taken, found = more, step, (softer.mechanism, check)
+                noised, taken, found = more, step, (noised_release.mechanism, check)
                 break
     if found is None or taken is None:
         return problem.mechanism, None, ()
     return *found, search.points(noised, taken)
 
 
-class _Softener:
+class _NoiseSearch:
     """Tries noise on features that a plan redacts."""
 
     def __init__(
@@ -74,7 +75,7 @@ class _Softener:
         """What trees trained anew read: of the secret, and of what should still be told."""
         key = noised.tobytes(), step
         if key not in self._known:
-            fresh, useful = self.at(noised, step).fresh_scouts()
+            fresh, useful = self.at(noised, step).fresh_attackers()
             self._known[key] = fresh.read(~self.hidden), None if useful is None else useful.read(~self.hidden)
         return self._known[key]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from lowtide.attack.attackers import AttackRows, Maker
 from lowtide.auditing.change import Change
-from lowtide.auditing.utility import AttackOptions, UtilityReport
+from lowtide.auditing.utility import UtilityReport
 from lowtide.density.artefact import Density
 from lowtide.density.fitting import fit_batches, fit_rows
 from lowtide.density.options import Options
@@ -39,6 +39,7 @@ from lowtide.tables.dataset import (
 from lowtide.tables.encoder import TableEncoder, is_frame, read_encoder, read_table
 from lowtide.tables.hider import TableHider
 from lowtide.tables.options import TableOptions
+from lowtide.tables.planner import TablePlanner, TableSettings
 from lowtide.tables.scan import TableScan, scan
 from lowtide.tables.utility import predicts
 
@@ -116,6 +117,10 @@ class TableModality:
 
     # ── disclose ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    settings: type[Any] = TableSettings
+    planner = staticmethod(TablePlanner.read)
+    read_hider = staticmethod(TableHider.from_parts)
+
     # ── auditing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def count(self, x: Any) -> int:
@@ -126,9 +131,7 @@ class TableModality:
         """Compare n released rows with the clean ones; `peak` gives the PSNR where columns are pixels."""
         return changed(clean, release, peak=peak)
 
-    def predicts(
-        self, release: Any, utility: ArrayLike | str, *, clean: Any = None, **options: Unpack[AttackOptions]
-    ) -> UtilityReport:
+    def predicts(self, release: Any, utility: ArrayLike | str, *, clean: Any = None, **options: Any) -> UtilityReport:
         """Predict a column, (n,) values or a name, with models of tables; they are not those of the attackers."""
         seed, level = options.get("seed", 0), options.get("level", 0.95)
         return predicts(release, utility, clean=clean, seed=seed, level=level)

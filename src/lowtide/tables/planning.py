@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lowtide.disclose.budget import Budget, Reading
+from lowtide.disclose.budget import Budget, Point, Reading, blended_worth
 from lowtide.errors import Floats, LowtideError
 from lowtide.interface import Estimate
 from lowtide.tables.planning_attackers import PlanningAttacker
@@ -23,28 +23,7 @@ _ORDERS = 12
 _FALL = 0.6  # refit when the leakage has fallen to this share
 _NEXT_TO_NOTHING = 0.25  # of the budget: below it the rest of the curve is read without refitting
 ENOUGH = 1e-3  # nats
-_PLAIN = 0.1  # weight of the plain worth beside the usefulness
-
-
-@dataclass(frozen=True)
-class Point:
-    """One choice on the trade-off curve.
-
-    Attributes:
-        hidden: (m,) what it hides.
-        kept: the share of the worth of all features that it keeps as they are.
-        reading: what is left for an attacker, on held-out rows.
-        useful: what is left for the use one has in mind, when there is one.
-        noised: the hidden features that are noised where the others are redacted; none where all are hidden alike.
-        lam: the λ of their noise.
-    """
-
-    hidden: Bools
-    kept: float
-    reading: Reading
-    useful: Reading | None = None
-    noised: tuple[int, ...] = ()
-    lam: float | None = None
+_ROUNDING = 1e-9  # of sums of shares
 
 
 @dataclass(frozen=True)
@@ -53,7 +32,8 @@ class Search:
 
     Attributes:
         points: the trade-off curve, from all released to all hidden.
-        chosen: the first point under the budget, improved by taking back; `None` when there is none.
+        chosen: the first point under the budget, improved by taking back, or the one that keeps a share; `None` when
+            no point keeps the budget.
         marginal: (m,) what each feature carries of the leakage of the raw data, in nats; NaN for must-hide features.
     """
 
@@ -66,37 +46,38 @@ class ColumnPlanner:
     """Walks from everything released to everything hidden, and back a little.
 
     Args:
-        scout: the attacker to plan with.
+        attacker: the one to plan with.
         keep: (m,) features that must be released.
         hide: (m,) features that must be hidden.
         worth: (m,) what keeping each feature is worth; sums to 1.
         budget: what the release may tell.
-        utility: a scout that reads something the release should still tell; then worth is mostly what a feature
+        utility: an attacker that reads something the release should still tell; then worth is mostly what a feature
             carries of that.
-        prized: (m,) features that are what should be told themselves, worth as much as the best of the others.
+        utility_feature: (m,) mask of the utility's own column, if it is released: worth as much as the best other.
         seed: of the random orders.
         tick: called with the share of the work that is done.
     """
 
     def __init__(
         self,
-        scout: PlanningAttacker,
+        attacker: PlanningAttacker,
         *,
         keep: Bools,
         hide: Bools,
         worth: Floats,
         budget: Budget,
         utility: PlanningAttacker | None = None,
-        prized: Bools | None = None,
+        utility_feature: Bools | None = None,
         seed: int,
         tick: Callable[[float], None] = lambda _: None,
     ) -> None:
-        self.scout, self.keep, self.hide, self.worth, self.budget = scout, keep, hide, worth, budget
-        self.utility, self.prized = utility, np.zeros(len(keep), dtype=bool) if prized is None else prized
+        self.attacker, self.keep, self.hide, self.worth, self.budget = attacker, keep, hide, worth, budget
+        self.utility = utility
+        self.utility_feature = np.zeros(len(keep), dtype=bool) if utility_feature is None else utility_feature
         self.rng, self.tick = np.random.default_rng([seed, 3]), tick
 
-    def search(self) -> Search:
-        """Find the trade-off curve and a choice on it."""
+    def search(self, kept: float | None = None) -> Search:
+        """Find the trade-off curve and a choice on it: for the budget, or the one that keeps the share `kept`."""
         hidden = self.hide.copy()
         self._refit(hidden)
         points, marginal = [self.point(hidden)], None
@@ -115,18 +96,21 @@ class ColumnPlanner:
                 break
             self._refit(hidden)
             points[-1] = self.point(hidden)
-        found = next((point for point in points if self.budget.meets(point.reading)), None)
-        chosen = None if found is None else self.take_back(found)
+        chosen = self._under_budget(points) if kept is None else _keeping(points, kept)
         return Search(tuple(points), chosen, np.full(len(self.keep), np.nan) if marginal is None else marginal)
 
-    def point(self, hidden: Bools) -> Point:
-        """A point of the curve, as the scout sees it now."""
-        useful = None if self.utility is None else self.utility.read(~hidden)
-        return Point(hidden.copy(), float(self.worth[~hidden].sum()), self.scout.read(~hidden), useful)
+    def _under_budget(self, points: Sequence[Point]) -> Point | None:
+        found = next((point for point in points if self.budget.meets(point.reading)), None)
+        return None if found is None else self.take_back(found)
 
-    def marginal(self, hidden: Bools, scout: PlanningAttacker | None = None) -> Floats:
+    def point(self, hidden: Bools) -> Point:
+        """A point of the curve, as the attacker sees it now."""
+        useful = None if self.utility is None else self.utility.read(~hidden)
+        return Point(hidden.copy(), float(self.worth[~hidden].sum()), self.attacker.read(~hidden), useful)
+
+    def marginal(self, hidden: Bools, attacker: PlanningAttacker | None = None) -> Floats:
         """What each released feature carries, averaged over random orders of hiding, (m,); −inf where it is fixed."""
-        scout = scout or self.scout
+        attacker = attacker or self.attacker
         players = np.flatnonzero(~hidden & ~self.keep)
         carried = np.full(len(hidden), -np.inf)
         carried[players] = 0.0
@@ -135,22 +119,22 @@ class ColumnPlanner:
             for way in (order, order[::-1]):
                 released, before = ~hidden, None
                 for j in way:
-                    before = scout.read(released).leakage.value if before is None else before
+                    before = attacker.read(released).leakage.value if before is None else before
                     released = released.copy()
                     released[j] = False
-                    after = scout.read(released).leakage.value
+                    after = attacker.read(released).leakage.value
                     carried[j] += (before - after) / (2 * (_ORDERS // 2))
                     before = after
         return carried
 
     def take_back(self, point: Point) -> Point:
-        """Release what can be released again: the scout learns the sets above this one, then tries them one by one."""
+        """Release what can be released again: the attacker learns the sets above this one and tries them one by one."""
         for _ in range(2):
             candidates = np.flatnonzero(point.hidden & ~self.hide).tolist()
             if not candidates:
                 return point
-            for scout in self._scouts():
-                scout.refit(~point.hidden, ~point.hidden, ~self.hide)
+            for attacker in self._attackers():
+                attacker.refit(~point.hidden, ~point.hidden, ~self.hide)
             larger = self._release_again(point.hidden, candidates)
             if (larger == point.hidden).all():
                 return point
@@ -187,8 +171,8 @@ class ColumnPlanner:
 
     def check_reachable(self, names: Sequence[str]) -> None:
         """Refuse a budget that is clearly broken even with everything hidden that may be."""
-        self.scout.refit(self.keep, self.keep, self.keep)
-        reading = self.scout.read(self.keep)
+        self.attacker.refit(self.keep, self.keep, self.keep)
+        reading = self.attacker.read(self.keep)
         if self.budget.is_broken(reading):
             raise self.unreachable(names, reading.leakage)
 
@@ -209,7 +193,7 @@ class ColumnPlanner:
         """Release the feature that costs least for its worth, one after the other, while the budget holds."""
         while candidates:
             trials = {j: hidden & (np.arange(len(hidden)) != j) for j in candidates}
-            readings = {j: self.scout.read(~trial) for j, trial in trials.items()}
+            readings = {j: self.attacker.read(~trial) for j, trial in trials.items()}
             allowed = [j for j in candidates if self.budget.meets(readings[j])]
             if not allowed:
                 break
@@ -221,12 +205,12 @@ class ColumnPlanner:
             candidates = [j for j in allowed if j != best]
         return hidden
 
-    def _scouts(self) -> list[PlanningAttacker]:
-        return [self.scout] if self.utility is None else [self.scout, self.utility]
+    def _attackers(self) -> list[PlanningAttacker]:
+        return [self.attacker] if self.utility is None else [self.attacker, self.utility]
 
     def _refit(self, hidden: Bools) -> None:
-        for scout in self._scouts():
-            scout.refit(~hidden, self.keep & ~hidden, ~hidden)
+        for attacker in self._attackers():
+            attacker.refit(~hidden, self.keep & ~hidden, ~hidden)
 
     def _worth_now(self, hidden: Bools) -> Floats:
         """(m,) what keeping each released feature is worth as things stand."""
@@ -244,11 +228,15 @@ class ColumnPlanner:
         return self._blend(gain)
 
     def _blend(self, useful: Floats) -> Floats:
-        """Shares of what is useful, with a little of the plain worth: a feature of no use is still worth something."""
-        total = useful.sum()
-        worth = _PLAIN * self.worth + (1 - _PLAIN) * (useful / total if total > 0 else self.worth)
-        return np.where(self.prized, worth.max(), worth)
+        """(m,) what features are worth that carry `useful` (m,) of the utility; its own column as much as the best."""
+        worth = blended_worth(self.worth, useful)
+        return np.where(self.utility_feature, worth.max(), worth)
 
     def _is_next_to_nothing(self, reading: Reading) -> bool:
         limit = _NEXT_TO_NOTHING * self.budget.limit if self.budget.unit == "nats" else 0.0
         return reading.leakage.value <= max(limit, ENOUGH)
+
+
+def _keeping(points: Sequence[Point], kept: float) -> Point:
+    """The point that keeps the share `kept` of the worth, or as little more as there is; they keep less and less."""
+    return next((point for point in reversed(points) if point.kept >= kept - _ROUNDING), points[0])

@@ -1,20 +1,19 @@
-"""From reference data to a policy: plan, check with fresh attackers, hide more until they agree."""
+"""From reference rows to a policy: plan, check with fresh attackers, hide more until they agree."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from lowtide.attack.panel import AttackReport, attack
+from lowtide.attack.panel import attack
 from lowtide.density.options import Options
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.noise import KeyedNoise, row_ids
-from lowtide.errors import Floats, LowtideError
+from lowtide.disclose.rehearsal import LEAST_PER_CLASS, LEAST_ROWS, Check, Tick
+from lowtide.errors import LowtideError
 from lowtide.features import Features
-from lowtide.interface import Estimate
 from lowtide.splits import stratified
 from lowtide.tables.estimating import estimate
 from lowtide.tables.layout import owners
@@ -23,48 +22,20 @@ from lowtide.tables.planning import ColumnPlanner
 from lowtide.tables.planning_attackers import LabelledRows, MaskedAttacker, RefittedAttacker
 from lowtide.tables.policies import FixedColumns
 from lowtide.tables.sequential import Rule, SequentialColumns, fit_sequential
-from lowtide.types import Bools, Floats32, Ints
+from lowtide.types import Bools, Floats, Floats32, Ints
 
-Tick = Callable[[float], None]
 _PANEL = ("logistic regression", "boosted trees")
 _ATTACKED_ROWS = 20_000
 _JUDGING = 0.4  # share of the rows
-_LEAST_ROWS, _LEAST_PER_CLASS = 20, 5  # what `attack` needs
 _TIGHTER = 0.5  # how the threshold of the sequential policy shrinks while its release tells too much
 _TIGHTENINGS = 6
 _LOOSER = 2.0
 _LOOSENINGS = 4
 
 
-@dataclass(frozen=True)
-class Check:
-    """What fresh attackers make of a release.
-
-    Attributes:
-        leakage: cross-fitted estimate of freshly fitted models.
-        attacks: attackers retrained on the release.
-    """
-
-    leakage: Estimate
-    attacks: AttackReport
-
-    def agrees(self, budget: Budget) -> bool:
-        """Whether the estimate keeps the budget, and no attack is above it by more than its interval."""
-        if budget.unit == "accuracy":
-            return all(found.accuracy.low <= budget.limit for found in self.attacks.retrained)
-        attacked = all(found.information.low <= budget.limit for found in self.attacks.retrained)
-        return attacked and self.leakage.value <= budget.limit
-
-    def assures(self, budget: Budget) -> bool:
-        """Whether the budget is kept even at the upper end of the intervals."""
-        if budget.unit == "accuracy":
-            return all(found.accuracy.high <= budget.limit for found in self.attacks.retrained)
-        return self.agrees(budget) and self.leakage.high <= budget.limit
-
-
 @dataclass(frozen=True, eq=False)
 class TableProblem:
-    """What is to be decided.
+    """What is to be planned.
 
     Attributes:
         data: the reference rows and their classes.
@@ -75,7 +46,7 @@ class TableProblem:
         hide: (m,) features that must be hidden.
         rehearsal: noise for trying releases out; never that of the release itself.
         utility: the same rows with the classes of what the release should still tell; `None` when nothing is named.
-        prized: (m,) the feature that is that itself, if there is one.
+        utility_feature: (m,) mask of the utility's own column, if it is released.
     """
 
     data: LabelledRows
@@ -86,11 +57,11 @@ class TableProblem:
     hide: Bools
     rehearsal: KeyedNoise
     utility: LabelledRows | None = None
-    prized: Bools | None = None
+    utility_feature: Bools | None = None
 
     @cached_property
     def judged(self) -> Bools:
-        """(n,) rows that judge a release and have no part in deciding it; the others are for planning.
+        """(n,) rows that judge a release and have no part in planning it; the others are for planning.
 
         Among equal copies a plan keeps the one that happens to tell least in the rows it is made from; judged by the
         same rows it would flatter itself.
@@ -118,8 +89,8 @@ class TableProblem:
         ids = row_ids(np.arange(len(self.data.codes)), len(self.data.codes))
         return self.mechanism.hide(self.data.rows, hidden, noise=self.rehearsal, ids=ids)
 
-    def fresh_scouts(self) -> tuple[RefittedAttacker, RefittedAttacker | None]:
-        """Attackers that are trained anew for every question: of the secret, and of what should still be told."""
+    def fresh_attackers(self) -> tuple[RefittedAttacker, RefittedAttacker | None]:
+        """Attackers that are trained anew for every release: of the secret, and of what should still be told."""
         standins = self.standins[~self.judged]
         secret = RefittedAttacker(self.planning(self.data), standins, self.features, self.options.seed)
         if self.utility is None:
@@ -132,7 +103,7 @@ class TableProblem:
         seen = np.concatenate([self.disclose(hidden), flags[:, flags.std(axis=0) > 0]], axis=1).astype(np.float32)
         classes, codes = self.data.classes, self.data.codes
         options = replace(self.options, seed=self.options.seed + 7)
-        told = estimate(seen, codes, classes, options, judged=self.judged)
+        leakage = estimate(seen, codes, classes, options, judged=self.judged)
         some = _attacked(codes, np.random.default_rng([self.options.seed, 5]))
         attacks = attack(
             seen[some],
@@ -142,7 +113,7 @@ class TableProblem:
             seed=self.options.seed,
             progress=False,
         )
-        return Check(told, attacks)
+        return Check(leakage, attacks)
 
 
 def make_plan(problem: TableProblem, budget: Budget, tick: Tick) -> tuple[FixedColumns, Check]:
@@ -151,28 +122,36 @@ def make_plan(problem: TableProblem, budget: Budget, tick: Tick) -> tuple[FixedC
     search = planner.search()
     hidden = ~problem.keep if search.chosen is None else search.chosen.hidden
     check, points = problem.check(hidden), list(search.points)
-    fresh, useful = problem.fresh_scouts()
+    fresh, useful = problem.fresh_attackers()
     while not check.agrees(budget):
         tick(0.75 + 0.2 * float(hidden.mean()))
         more = planner.hide_more(hidden, fresh, useful)
         if more is None:
-            raise planner.unreachable(problem.features.names, check.leakage)
+            raise planner.unreachable(problem.features.names, check.measured)
         hidden, check = more.hidden, problem.check(more.hidden)
         points.append(more)
     return FixedColumns(problem.features, hidden, tuple(points), search.marginal), check
 
 
-def _planner(problem: TableProblem, budget: Budget, tick: Tick) -> ColumnPlanner:
-    """A planner for the problem; a budget that no release of it can keep is refused."""
+def keep_share(problem: TableProblem, kept: float, tick: Tick) -> tuple[FixedColumns, Check]:
+    """The choice on the trade-off curve that keeps the share `kept` of the columns, and what attackers make of it."""
+    planner = _planner(problem, Budget(0.0), lambda done: tick(0.9 * done), refuse=False)
+    search = planner.search(kept)
+    hidden = problem.hide if search.chosen is None else search.chosen.hidden
+    return FixedColumns(problem.features, hidden, search.points, search.marginal), problem.check(hidden)
+
+
+def _planner(problem: TableProblem, budget: Budget, tick: Tick, *, refuse: bool = True) -> ColumnPlanner:
+    """A planner for the problem; a budget that no release of it can keep is refused where `refuse` says so."""
     standins = problem.standins[~problem.judged] if problem.mechanism.draws else None
-    scout = MaskedAttacker(problem.planning(problem.data), standins, problem.features, problem.options)
+    attacker = MaskedAttacker(problem.planning(problem.data), standins, problem.features, problem.options)
     useful = None
     if problem.utility is not None:
         useful = MaskedAttacker(problem.planning(problem.utility), standins, problem.features, problem.options)
     planner = ColumnPlanner(
-        scout,
+        attacker,
         utility=useful,
-        prized=problem.prized,
+        utility_feature=problem.utility_feature,
         keep=problem.keep,
         hide=problem.hide,
         worth=problem.worth,
@@ -180,7 +159,7 @@ def _planner(problem: TableProblem, budget: Budget, tick: Tick) -> ColumnPlanner
         seed=problem.options.seed,
         tick=tick,
     )
-    if problem.keep.any() or problem.mechanism.draws:
+    if refuse and (problem.keep.any() or problem.mechanism.draws):
         planner.check_reachable(problem.features.names)
     return planner
 
@@ -188,7 +167,7 @@ def _planner(problem: TableProblem, budget: Budget, tick: Tick) -> ColumnPlanner
 def make_sequential(
     problem: TableProblem, budget: Budget | None, epsilon: float | None, tick: Tick
 ) -> tuple[SequentialColumns, Check]:
-    """Decide feature by feature; with a budget, find the loosest rule that fresh attackers agree with.
+    """Hide feature by feature; with a budget, find the loosest rule that fresh attackers agree with.
 
     The search starts where the budget is kept for sure if densities are exact and the flags tell nothing. A rule speaks
     for the worst row, so that most releases tell less, and it is loosened. The flags themselves may tell: the rule does
@@ -209,8 +188,8 @@ def make_sequential(
         if check.agrees(budget):
             return policy, check
     raise LowtideError(
-        f"what is disclosed tells {check.leakage.value:.4f} nat even where everything that tells anything is hidden; "
-        f"the budget is {budget}: raise it, keep fewer features, or use mechanism='redact' or policy='plan'"
+        f"what is disclosed tells {check.measured.value:.4f} nat even where everything that tells anything is hidden; "
+        f"the budget is {budget}: raise it, keep fewer features, or use mechanism='redact' or policy='fixed'"
     )
 
 
@@ -253,16 +232,16 @@ def _try_rule(problem: TableProblem, rule: Rule, start: Bools | None, tick: Tick
 
 def refuse_few(rows: Floats32, codes: Ints) -> None:
     """Refuse reference rows too few to attack a rehearsal with: nothing would be known of the release."""
-    if len(rows) < _LEAST_ROWS:
+    if len(rows) < LEAST_ROWS:
         raise LowtideError(
             f"Found array with {rows.shape[0]} sample(s) and {rows.shape[1]} feature(s) (shape={rows.shape}) while a "
-            f"minimum of {_LEAST_ROWS} samples is required, to attack a rehearsal of the release: give more rows"
+            f"minimum of {LEAST_ROWS} samples is required, to attack a rehearsal of the release: give more rows"
         )
     counts = np.bincount(codes)
-    if counts.min() < _LEAST_PER_CLASS:
+    if counts.min() < LEAST_PER_CLASS:
         raise LowtideError(
-            f"{int((counts < _LEAST_PER_CLASS).sum())} of the {len(counts)} classes of s have fewer than "
-            f"{_LEAST_PER_CLASS} rows; a rehearsal of the release cannot be attacked without them: merge or drop them"
+            f"{int((counts < LEAST_PER_CLASS).sum())} of the {len(counts)} classes of s have fewer than "
+            f"{LEAST_PER_CLASS} rows; a rehearsal of the release cannot be attacked without them: merge or drop them"
         )
 
 
@@ -272,5 +251,5 @@ def _attacked(codes: Ints, rng: np.random.Generator) -> Ints:
     counts = np.bincount(codes)
     turn = np.argsort(codes[order], kind="stable")
     place = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
-    first = turn[place < _LEAST_PER_CLASS]
+    first = turn[place < LEAST_PER_CLASS]
     return np.concatenate([order[first], np.delete(order, first)])[:_ATTACKED_ROWS]

@@ -7,19 +7,20 @@ until the flags stop changing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from torch import Tensor
 
 from lowtide.density.artefact import Density
 from lowtide.density.options import Options
-from lowtide.errors import Floats
+from lowtide.disclose.saved import Parts, density_parts, read_density, read_mask
 from lowtide.features import Features
 from lowtide.tables.histories import Histories
 from lowtide.tables.planning_attackers import LabelledRows, doubled, economical, fit_critic
-from lowtide.types import Bools, Floats32
+from lowtide.types import Bools, Floats, Floats32
 
 _ROUNDS = 6
 _SETTLED = 0.01  # share of flags that may still change
@@ -60,7 +61,7 @@ class SequentialColumns:
         unsettled: share of flags that still changed in the last one.
     """
 
-    name: ClassVar[str] = "disclosed"
+    name: ClassVar[str] = "sequential"
     density: Density
     rule: Rule
     rounds: int
@@ -82,6 +83,29 @@ class SequentialColumns:
                 before = np.array(after)
                 before[flags] = self.density.observed(both[flags], seen[flags])
         return hidden
+
+    def parts(self) -> Parts:
+        """Plain JSON, and the weights of the density."""
+        density, tensors = density_parts(self.density)
+        rule = {
+            "each": _finite_or_none(self.rule.each),
+            "total": _finite_or_none(self.rule.total),
+            "keep": self.rule.keep.tolist(),
+            "hide": self.rule.hide.tolist(),
+        }
+        fit = {"rounds": self.rounds, "unsettled": self.unsettled}
+        return {"name": self.name, "rule": rule, **fit, "density": density}, tensors
+
+    @classmethod
+    def read(
+        cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor], features: Features, where: Any
+    ) -> SequentialColumns:
+        """Rebuild what `parts` gave."""
+        rule = config["rule"]
+        each, total = (np.inf if rule[name] is None else float(rule[name]) for name in ("each", "total"))
+        keep, hide = (read_mask(rule[name], len(features)) for name in ("keep", "hide"))
+        density = read_density(config["density"], tensors, where)
+        return cls(density, Rule(each, total, keep, hide), config["rounds"], config["unsettled"])
 
 
 def fit_sequential(
@@ -123,3 +147,8 @@ def fit_sequential(
         if policy.unsettled <= _SETTLED:
             break
     return policy
+
+
+def _finite_or_none(limit: float) -> float | None:
+    """A threshold as JSON can hold it."""
+    return None if np.isinf(limit) else limit

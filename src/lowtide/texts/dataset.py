@@ -173,7 +173,7 @@ def view_plan(plan: Plan) -> PlanView:
         "The trade-off curve: words kept, and what logistic regression still reads",
         ("words kept", "terms hidden", "bits", "accuracy"),
         tuple(
-            (f"{p.kept:.1%}", p.depth, str(p.reading.leakage.bits), str(p.reading.accuracy))
+            (f"{p.kept:.1%}", int(p.hidden.sum()), str(p.reading.leakage.bits), str(p.reading.accuracy))
             for p in policy.curve[::every]
         ),
     )
@@ -184,7 +184,12 @@ def view_plan(plan: Plan) -> PlanView:
         f"{', '.join(hidden[:_TERMS])}{more}"
     )
     curve = [
-        {"kept": p.kept, "terms": p.depth, "nats": p.reading.leakage.value, "accuracy": p.reading.accuracy.value}
+        {
+            "kept": p.kept,
+            "terms": int(p.hidden.sum()),
+            "nats": p.reading.leakage.value,
+            "accuracy": p.reading.accuracy.value,
+        }
         for p in policy.curve
     ]
     return PlanView((table,), (line,), {"curve": curve}, private)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
 from lowtide.attack.attackers import AttackRows, Maker
 from lowtide.auditing.change import Change
-from lowtide.auditing.utility import AttackOptions, UtilityReport, predicts_by_attackers
+from lowtide.auditing.utility import UtilityReport, predicts_by_attackers
 from lowtide.density.artefact import Density
 from lowtide.density.options import Options
 from lowtide.density.tide import TIDE
@@ -40,6 +40,7 @@ from lowtide.texts.fitting import fit_texts
 from lowtide.texts.hider import TextHider
 from lowtide.texts.lists import TermLists
 from lowtide.texts.options import TextOptions
+from lowtide.texts.planner import TextPlanner, TextSettings
 from lowtide.texts.scan import TextScan, scan_texts
 from lowtide.texts.terms import TermOptions
 
@@ -108,6 +109,10 @@ class TextModality:
 
     # ── disclose ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    settings: type[Any] = TextSettings
+    planner = staticmethod(TextPlanner.read)
+    read_hider = staticmethod(TextHider.from_parts)
+
     # ── auditing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def count(self, x: Any) -> int:
@@ -118,9 +123,7 @@ class TextModality:
         """Compare n released texts with the clean ones, word by word; they have no `peak`."""
         return changed_texts(clean, release)
 
-    def predicts(
-        self, release: Any, utility: ArrayLike, *, clean: Any = None, **options: Unpack[AttackOptions]
-    ) -> UtilityReport:
+    def predicts(self, release: Any, utility: ArrayLike, *, clean: Any = None, **options: Any) -> UtilityReport:
         """Predict (n,) classes with the models of the attackers."""
         return predicts_by_attackers(release, utility, clean=clean, **options)
 

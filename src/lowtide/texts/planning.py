@@ -19,17 +19,17 @@ from scipy.special import log_softmax
 from lowtide.attack.calibration import calibrate
 from lowtide.density.critics.bag import log_odds
 from lowtide.density.estimates import with_overlooked
-from lowtide.disclose.budget import Budget, Reading
-from lowtide.errors import Floats
+from lowtide.disclose.budget import Budget, Point, Reading, blended_worth
 from lowtide.splits import Split
 from lowtide.texts.learners import TermWeights, fit_logistic
-from lowtide.texts.policies import FixedTerms, TermPoint
+from lowtide.texts.policies import FixedTerms
 from lowtide.texts.terms import Vocabulary
-from lowtide.types import Bools, Labels
+from lowtide.types import Bools, Floats, Labels
 
 Sparse: TypeAlias = Any  # scipy.sparse.csr_array, which carries no types
 _PENALTY = 1.0
 _STEP, _LATER_STEP, _LATER = 0.01, 0.025, 0.1  # shares of the words hidden between two readings, small at first
+_FAINT = 1e-12  # worth of a term that does not occur
 _MOST = 0.6  # share of the words up to which the curve is read
 _ENOUGH = 0.5  # share of a budget at which the order is known far enough
 
@@ -47,6 +47,7 @@ class TermPlanner:
         keep: (m,) terms that must be shown.
         hide: (m,) terms that must be hidden.
         stop: a budget; hiding ends well below it.
+        utility: (n,) classes of what the release should still tell; terms that carry it are hidden later.
         tick: called with the share of the work that is done.
     """
 
@@ -58,33 +59,46 @@ class TermPlanner:
     keep: Bools = field(repr=False)
     hide: Bools = field(repr=False)
     stop: Budget | None = None
+    utility: Labels | None = field(default=None, repr=False)
     tick: Callable[[float], None] = field(default=lambda _: None, repr=False)
 
     def plan(self, vocabulary: Vocabulary) -> FixedTerms:
-        """The plan that hides nothing but what must be, with the order and the curve of all others."""
+        """The policy that hides nothing but what must be, with the order and the curve of all others."""
         tokens = np.asarray(self.counts.sum(axis=0), dtype=np.float64).ravel()
-        order = np.lexsort((-self._worth(), self.keep, ~self.hide))
+        order = np.lexsort((-self._gain(tokens), self.keep, ~self.hide))
         gone = np.concatenate([[0.0], np.cumsum(tokens[order])]) / tokens.sum()
         depth, free = int(self.hide.sum()), len(tokens) - int((self.keep & ~self.hide).sum())
-        curve: list[TermPoint] = []
+        policy = FixedTerms(vocabulary, self.hide & ~self.keep, order, tokens, self.keep, self.hide)
+        curve: list[Point] = []
         while True:
-            reading = self._attack(np.sort(order[depth:]))
-            curve.append(TermPoint(depth, 1 - float(gone[depth]), reading))
+            shown = np.sort(order[depth:])
+            reading = self._attack(shown, self.codes, self.prior)
+            useful = None if self.utility is None else self._attack(shown, self.utility, _shares(self.utility))
+            curve.append(Point(policy.first(depth).hidden, 1 - float(gone[depth]), reading, useful))
             self.tick(min(1.0, float(gone[depth]) / _MOST))
             if depth >= free or gone[depth] >= _MOST or self._enough(reading):
                 break
             step = _STEP if gone[depth] < _LATER else _LATER_STEP
             depth = min(free, max(depth + 1, int((gone <= gone[depth] + step).sum()) - 1))
-        return FixedTerms(vocabulary, self.hide & ~self.keep, order, tokens, self.keep, self.hide, tuple(curve))
+        return replace(policy, curve=tuple(curve))
 
-    def _worth(self) -> Floats:
-        """(m,) what one occurrence of each term tells, in nats.
+    def _gain(self, tokens: Floats) -> Floats:
+        """(m,) what hiding each term gains for what it costs: a word, or its share of what should still be told."""
+        secret = self._information(self.codes, len(self.prior))
+        if self.utility is None:
+            return secret
+        plain = tokens / tokens.sum()
+        useful = tokens * np.maximum(self._information(self.utility, int(self.utility.max()) + 1), 0.0)
+        return secret * plain / np.maximum(blended_worth(plain, useful), _FAINT)
+
+    def _information(self, codes: Labels, classes: int) -> Floats:
+        """(m,) what one occurrence of each term tells of classes (n,), in nats.
 
         From all planning texts, those that read the curve too: whether the budget is kept, others will say.
         """
-        share = np.bincount(self.codes, np.asarray(self.counts.sum(axis=1)).ravel(), minlength=len(self.prior))
+        share = np.bincount(codes, np.asarray(self.counts.sum(axis=1)).ravel(), minlength=classes)
         share = np.maximum(share / max(share.sum(), 1.0), 1e-6)
-        odds = np.log(share) + log_odds(self.counts, self.codes, len(share), "counts", groups=self.groups)
+        odds = np.log(share) + log_odds(self.counts, codes, len(share), "counts", groups=self.groups)
         believed = log_softmax(odds, axis=1)
         return np.asarray((np.exp(believed) * (believed - np.log(share))).sum(axis=1))
 
@@ -94,18 +108,25 @@ class TermPlanner:
             return False
         return Budget(limit.limit * (1 if limit.unit == "accuracy" else _ENOUGH), limit.unit).meets(reading)
 
-    def _attack(self, shown: Labels) -> Reading:
-        """What a fresh regression on the terms `shown` reads of texts of other groups."""
+    def _attack(self, shown: Labels, codes: Labels, prior: Floats) -> Reading:
+        """What a fresh regression on the terms `shown` reads of the classes (n,) of texts of other groups."""
         fit, judge = self.split
-        if not len(shown):
-            return self._read(np.tile(np.log(self.prior), (len(judge), 1)), judge)
+        if not len(shown) or len(np.unique(codes[fit])) < len(prior):
+            return _read(np.tile(np.log(prior), (len(judge), 1)), codes[judge], prior)
         train = self.counts[fit][:, shown]
         weights = TermWeights(train)
-        model = fit_logistic(weights(train), self.codes[fit], _PENALTY)
-        return self._read(np.asarray(model.predict_log_proba(weights(self.counts[judge][:, shown]))), judge)
+        model = fit_logistic(weights(train), codes[fit], _PENALTY)
+        scores = np.asarray(model.predict_log_proba(weights(self.counts[judge][:, shown])))
+        return _read(scores, codes[judge], prior)
 
-    def _read(self, scores: Floats, judge: Labels) -> Reading:
-        codes = self.codes[judge]
-        believed = calibrate(log_softmax(np.maximum(scores, -30.0), axis=1), codes, prior=self.prior)
-        reading = Reading.of(np.log(believed(scores)) - np.log(self.prior), codes, self.prior)
-        return replace(reading, leakage=with_overlooked(reading.leakage))
+
+def _shares(codes: Labels) -> Floats:
+    """The share of each class of codes (n,)."""
+    return np.bincount(codes) / len(codes)
+
+
+def _read(scores: Floats, codes: Labels, prior: Floats) -> Reading:
+    """What log probabilities (n, classes) say about texts of classes (n,)."""
+    believed = calibrate(log_softmax(np.maximum(scores, -30.0), axis=1), codes, prior=prior)
+    reading = Reading.of(np.log(believed(scores)) - np.log(prior), codes, prior)
+    return replace(reading, leakage=with_overlooked(reading.leakage))

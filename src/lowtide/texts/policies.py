@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
+from torch import Tensor
 
-from lowtide.disclose.budget import Budget, Reading
-from lowtide.errors import Floats, LowtideError, within
+from lowtide.disclose.budget import Budget, Point
+from lowtide.disclose.saved import Parts, density_parts, ordered_parts, read_density, read_mask, read_ordered
+from lowtide.errors import LowtideError, within
 from lowtide.texts.terms import Vocabulary
-from lowtide.types import Bools
+from lowtide.types import Bools, Floats, Ints
 
-Columns = NDArray[np.intp]
+Columns = Ints
 
 
 class TermPolicy(Protocol):
@@ -26,6 +28,10 @@ class TermPolicy(Protocol):
         """For each text, which of its terms to hide; `columns` are those of `Vocabulary.find`."""
         ...
 
+    def parts(self) -> Parts:
+        """The policy as plain JSON, with its name, and tensors."""
+        ...
+
 
 class TextConditionals(Protocol):
     """What the paper's rule asks: a fitted density of texts."""
@@ -33,20 +39,6 @@ class TextConditionals(Protocol):
     def conditionals(self, x: Any) -> Any:
         """`TermConditionals` of texts."""
         ...
-
-
-class TermPoint(NamedTuple):
-    """One choice on the trade-off curve.
-
-    Attributes:
-        depth: how many terms of the order are hidden.
-        kept: the share of words that is kept.
-        reading: what is left for an attacker, on texts of other groups than it learnt from.
-    """
-
-    depth: int
-    kept: float
-    reading: Reading
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,20 +52,20 @@ class FixedTerms:
         vocabulary: the terms.
         hidden: (m,) the terms that are hidden.
         order: (m,) the terms in the order in which they are hidden when less is kept.
-        tokens: (m,) how often each occurs in the texts the plan was made from.
+        tokens: (m,) how often each occurs in the texts it was planned with.
         keep: (m,) terms that are shown whatever happens.
         hide: (m,) terms that are hidden whatever happens.
         curve: what attackers are left with, against the share of words kept; they are fitted anew for every point.
     """
 
-    name: ClassVar[str] = "plan"
+    name: ClassVar[str] = "fixed"
     vocabulary: Vocabulary = field(repr=False)
     hidden: Bools = field(repr=False)
-    order: NDArray[np.intp] = field(repr=False)
+    order: Ints = field(repr=False)
     tokens: Floats = field(repr=False)
     keep: Bools = field(repr=False)
     hide: Bools = field(repr=False)
-    curve: tuple[TermPoint, ...] = field(repr=False, default=())
+    curve: tuple[Point, ...] = field(repr=False, default=())
 
     @property
     def kept(self) -> float:
@@ -90,26 +82,43 @@ class FixedTerms:
         return (self.hidden[found] for found in columns)
 
     def at(self, kept: float) -> FixedTerms:
-        """The plan that keeps the share `kept` of the words, or a little more where terms do not add up to it."""
+        """The policy that keeps the share `kept` of the words, or a little more where terms do not add up to it."""
         share = float(within("kept", kept, 0.0, 1.0))
         gone = np.cumsum(self.tokens[self.order]) / self.tokens.sum()
         return self.first(int((gone <= 1 - share + 1e-9).sum()))
 
     def first(self, depth: int) -> FixedTerms:
-        """The plan that hides the first `depth` terms of the order, but never those to keep."""
+        """The policy that hides the first `depth` terms of the order, but never those to keep."""
         hidden = np.zeros(len(self.order), dtype=bool)
         hidden[self.order[:depth]] = True
         return replace(self, hidden=(hidden | self.hide) & ~self.keep)
 
     def under(self, budget: Budget | float | str) -> FixedTerms | None:
-        """The plan that keeps most words of those on the curve that keep the budget; `None` when none does."""
+        """The policy that keeps most words of those on the curve that keep the budget; `None` when none does."""
         limit = Budget.read(budget)
         met = next((point for point in self.curve if limit.meets(point.reading)), None)
-        return None if met is None else self.first(met.depth)
+        return None if met is None else replace(self, hidden=met.hidden)
 
     def everything(self) -> FixedTerms:
-        """The plan that hides all terms that may be hidden."""
+        """The policy that hides all terms that may be hidden."""
         return replace(self, hidden=~self.keep)
+
+    def parts(self) -> Parts:
+        """Plain JSON, and the masks, the order and the counts as tensors."""
+        config, tensors = ordered_parts(
+            hidden=self.hidden, keep=self.keep, hide=self.hide, order=self.order, curve=self.curve
+        )
+        return config, {**tensors, "tokens": torch.from_numpy(self.tokens.copy())}
+
+    @classmethod
+    def read(
+        cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor], vocabulary: Vocabulary, where: Any
+    ) -> FixedTerms:
+        """Rebuild what `parts` gave."""
+        tokens = tensors["tokens"].numpy().astype(np.float64)
+        if tokens.shape != (len(vocabulary),):
+            raise LowtideError("the counts of terms are not one number for each; make it again")
+        return cls(vocabulary=vocabulary, tokens=tokens, **read_ordered(config, tensors, len(vocabulary)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,3 +153,18 @@ class PaperTerms:
             mine = slice(steps.indptr[row], steps.indptr[row + 1])
             above = np.asarray(steps.terms[mine])[telling[mine]]
             yield (np.isin(found, above) & ~self.keep[found]) | self.hide[found]
+
+    def parts(self) -> Parts:
+        """Plain JSON, and the masks and the weights of the density as tensors."""
+        density, tensors = density_parts(self.density)
+        masks = {"keep": torch.from_numpy(self.keep.copy()), "hide": torch.from_numpy(self.hide.copy())}
+        return {"name": self.name, "epsilon": self.epsilon, "density": density}, {**tensors, **masks}
+
+    @classmethod
+    def read(
+        cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor], vocabulary: Vocabulary, where: Any
+    ) -> PaperTerms:
+        """Rebuild what `parts` gave."""
+        keep, hide = (read_mask(tensors[name].numpy(), len(vocabulary)) for name in ("keep", "hide"))
+        density = read_density(config["density"], tensors, where)
+        return cls(vocabulary, density, float(config["epsilon"]), keep, hide)

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from lowtide.attack.panel import attack
-from lowtide.density.estimates import with_overlooked
-from lowtide.disclose.agreeing import hide_until_agreed
+from lowtide.attack.panel import AttackReport, attack
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.noise import KeyedNoise
-from lowtide.errors import Floats, LowtideError
+from lowtide.disclose.rehearsal import Check, Tick, hide_until_agreed
+from lowtide.errors import LowtideError
 from lowtide.labels import Classes
 from lowtide.splits import Split, grouped, stratified
-from lowtide.tables.problem import Check
 from lowtide.texts.encoder import TextEncoder
 from lowtide.texts.planning import TermPlanner
 from lowtide.texts.policies import FixedTerms, TermPolicy
-from lowtide.texts.rewriting import How, ReleasedTexts, Rewriter, text_ids
-from lowtide.types import Bools, Labels
+from lowtide.texts.rewriting import MARK, How, ReleasedTexts, Rewriter, text_ids
+from lowtide.types import Bools, Floats, Labels
 
-Tick = Callable[[float], None]
 CHECKERS = ("words", "weighted words", "naive bayes")
 _JUDGING, _READING = 0.25, 0.25  # share of the texts, and of those for planning
 _ATTACKED, _PLANNED = 40_000, 60_000
@@ -32,7 +28,7 @@ _MORE = 0.03  # share of the words that is hidden in addition while attackers di
 
 @dataclass(frozen=True, eq=False)
 class TextProblem:
-    """What is to be decided.
+    """What is to be planned.
 
     Attributes:
         texts: the reference texts.
@@ -47,6 +43,7 @@ class TextProblem:
         mark: what a mask is.
         attackers: names of those that check.
         seed: of everything.
+        utility: (n,) classes of what the release should still tell; `None` when nothing is named.
     """
 
     texts: list[str] = field(repr=False)
@@ -58,13 +55,14 @@ class TextProblem:
     keep: Bools = field(repr=False)
     hide: Bools = field(repr=False)
     rehearsal: KeyedNoise
-    mark: str
+    mark: str = MARK
     attackers: tuple[str, ...] = CHECKERS
     seed: int = 0
+    utility: Labels | None = field(default=None, repr=False)
 
     @cached_property
     def judged(self) -> Bools:
-        """(n,) texts that judge a release and have no part in deciding it; the others are for planning."""
+        """(n,) texts that judge a release and have no part in planning it; the others are for planning."""
         split = self._split(np.arange(len(self.codes)), _JUDGING, 0x7E1)
         return np.isin(np.arange(len(self.codes)), split.aside)
 
@@ -81,7 +79,8 @@ class TextProblem:
         codes = self.codes[rows]
         prior = np.bincount(codes, minlength=len(self.classes.labels)) / len(codes)
         groups = None if self.groups is None else self.groups[rows]
-        planner = TermPlanner(counts, codes, prior, groups, split, self.keep, self.hide, stop, tick)
+        utility = None if self.utility is None else self.utility[rows]
+        planner = TermPlanner(counts, codes, prior, groups, split, self.keep, self.hide, stop, utility, tick)
         return planner.plan(self.encoder.vocabulary)
 
     def rewriter(self, policy: TermPolicy) -> Rewriter:
@@ -95,18 +94,22 @@ class TextProblem:
         return self.rewriter(policy).write(texts, policy, noise=self.rehearsal, ids=text_ids(texts))
 
     def check(self, policy: TermPolicy) -> Check:
-        """Attack a rehearsal afresh; the leakage is what the strongest attacker has learnt of the judged texts."""
+        """Attack a rehearsal afresh, on the judged texts; and what should still be told likewise."""
         some = self._some(np.arange(len(self.codes)), _ATTACKED)
-        found = attack(
-            list(self.release(policy, some)),
-            self.codes[some],
-            groups=None if self.groups is None else self.groups[some],
-            attackers=self.attackers,
-            test=self.judged[some],
-            seed=self.seed,
-            progress=False,
-        )
-        return Check(with_overlooked(found.headline.information), found)
+        released = list(self.release(policy, some))
+
+        def learnt(codes: Labels) -> AttackReport:
+            return attack(
+                released,
+                codes[some],
+                groups=None if self.groups is None else self.groups[some],
+                attackers=self.attackers,
+                test=self.judged[some],
+                seed=self.seed,
+                progress=False,
+            )
+
+        return Check(None, learnt(self.codes), None if self.utility is None else learnt(self.utility))
 
     def _some(self, rows: Labels, most: int) -> Labels:
         if len(rows) <= most:
@@ -147,7 +150,7 @@ def make_plan(
 
 
 def _unreachable(problem: TextProblem, budget: Budget, check: Check) -> LowtideError:
-    left = check.leakage
+    left = check.measured
     told = f"{left.value:.4f} nat [{left.low:.4f}, {left.high:.4f}]"
     kept = f"the {int(problem.keep.sum())} terms to keep, " if problem.keep.any() else ""
     return LowtideError(

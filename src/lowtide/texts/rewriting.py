@@ -19,9 +19,9 @@ from lowtide.texts.policies import TermPolicy
 from lowtide.texts.substitutes import Change, rewrite
 from lowtide.texts.terms import Term
 
-How = Literal["mask", "drop", "replace"]
+How = Literal["drop", "mask", "replace"]
 Found = list[tuple[int, Term]]
-HOW: tuple[How, ...] = ("mask", "drop", "replace")
+HOW: tuple[How, ...] = ("drop", "mask", "replace")
 MARK = "[hidden]"
 _BATCH = 4096
 _UNCHANGED: tuple[Change, ...] = ()
@@ -110,7 +110,7 @@ class Rewriter:
     mark: str = MARK
 
     def __post_init__(self) -> None:
-        one_of("how", self.how, HOW)
+        one_of("mechanism", self.how, HOW)
         if not isinstance(self.mark, str) or not self.mark.strip():
             raise LowtideError("mark must be a text that can be seen, such as '[hidden]'; to leave words out, use drop")
         terms = len(self.encoder.vocabulary)
@@ -195,7 +195,7 @@ class Rewriter:
     def _common(self) -> NDArray[np.intp]:
         shown = np.flatnonzero(~self.hidden)
         if not len(shown):
-            raise LowtideError("every term is hidden, so there is none to put in their place; use how='drop'")
+            raise LowtideError("every term is hidden, so there is none to put in their place; use mechanism='drop'")
         return shown[np.argsort(-self.tokens[shown], kind="stable")[:_COMMON]]
 
 

@@ -141,8 +141,7 @@ def outline(hider: TextHider) -> Outline:
     plan, budget = hider.policy, str(hider.card.parameters.get("budget") or "")
     if not isinstance(plan, FixedTerms):
         return Outline(budget=budget)
-    curve = tuple(Choice(plan.first(point.depth).hidden, point.kept, point.reading) for point in plan.curve)
-    return Outline(plan.vocabulary.terms, curve, plan.hidden, budget)
+    return Outline(plan.vocabulary.terms, plan.curve, plan.hidden, budget)
 
 
 def count_hidden(card: ReleaseCard) -> HiddenCounts:

@@ -1,0 +1,304 @@
+"""Tables for the Obfuscator: reference rows laid out, a policy for them, and what may be promised of it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from lowtide.density.fitting import read_features
+from lowtide.disclose.card import Feature, ReleaseCard
+from lowtide.disclose.certificate import Certificate, certify_fixed, certify_paper, certify_sequential
+from lowtide.disclose.membership import membership
+from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
+from lowtide.disclose.rehearsal import Check, Rehearsal, Task, Tick, read_secret, read_utility
+from lowtide.errors import LowtideError
+from lowtide.features import Features
+from lowtide.labels import Classes
+from lowtide.tables.encoder import TableEncoder, read_table
+from lowtide.tables.hider import TableHider, names_of
+from lowtide.tables.layout import Bounds, constants, owners
+from lowtide.tables.mechanism import TableMechanism
+from lowtide.tables.mixed_mechanism import noise_instead
+from lowtide.tables.planning_attackers import LabelledRows
+from lowtide.tables.policies import ColumnPolicy, FixedColumns, PaperColumns
+from lowtide.tables.problem import TableProblem, keep_share, make_plan, make_sequential, refuse_few
+from lowtide.types import Bools
+
+_PAPER_NOISE = 1.0  # λ of the paper's experiments
+_ROOM = 0xD15C  # rehearsals share no random numbers with data drawn with the same seed
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """What only the Obfuscator of tables takes.
+
+    Attributes:
+        bounds: the valid range of numeric columns, a pair for all or one per name; by default that of the reference
+            data. Values are clipped to it.
+        categorical: how `gaussian` hides categories: `redact`, or `response` for randomised response.
+        fill: what a redacted number becomes.
+    """
+
+    bounds: Bounds | None = None
+    categorical: Literal["redact", "response"] = "redact"
+    fill: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class TablePlanner:
+    """Reference rows laid out for a task; see `disclose.rehearsal.Planner`.
+
+    Attributes:
+        task: what was asked for.
+        problem: the rows, features and mechanism.
+        x: the table as it was given, for the density of the paper's rule.
+        s: the secret as it was given.
+    """
+
+    task: Task
+    problem: TableProblem
+    x: Any = field(repr=False)
+    s: ArrayLike = field(repr=False)
+
+    @classmethod
+    def read(
+        cls,
+        x: Any,
+        s: ArrayLike,
+        task: Task,
+        *,
+        groups: ArrayLike | None = None,
+        utility: ArrayLike | str | None = None,
+    ) -> TablePlanner:
+        """Check what was given and lay it out.
+
+        Args:
+            x: n rows: an array, a tensor or a data frame.
+            s: (n,) the secret of every row.
+            task: what was asked for.
+            groups: must be `None`.
+            utility: (n,) what the release should still tell, or the name of a column.
+        """
+        _check_task(task)
+        if groups is not None:
+            raise LowtideError("groups are not kept apart when tables are planned; leave groups out")
+        if sparse.issparse(x):
+            raise LowtideError("Obfuscator needs dense rows, and X is sparse; give X.toarray()")
+        refuse_secret_inside(x, s)
+        rows, encoder = read_table(x)
+        classes, codes = read_secret(s, len(rows), "rows")
+        refuse_few(rows, codes)
+        features = read_features(task.tide.features, encoder)
+        keep, hide = named(listed(task.keep), features, "keep"), named(listed(task.hide), features, "hide")
+        if (keep & hide).any():
+            raise LowtideError(f"{', '.join(_names(features, keep & hide))} cannot be both kept and hidden; choose")
+        mechanism = _mechanism(task, encoder, features, rows, classes)
+        options = task.tide._options()
+        key = np.random.SeedSequence([options.seed, _ROOM]).generate_state(KEY_BYTES // 4).tobytes()
+        data = LabelledRows(rows, codes, classes)
+        problem = TableProblem(data, features, mechanism, options, keep, hide, KeyedNoise(key))
+        if utility is not None:
+            useful, own = _useful(x, problem, utility)
+            problem = replace(problem, utility=useful, utility_feature=own)
+        return cls(task, problem, x, s)
+
+    @property
+    def classes(self) -> Classes:
+        """The values of the secret and their prior."""
+        return self.problem.data.classes
+
+    @property
+    def width(self) -> int:
+        """How many columns the table has."""
+        return len(self.problem.mechanism.encoder.categories)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its columns; none of an array."""
+        return self.problem.mechanism.encoder.names
+
+    def rehearse(self, tick: Tick) -> Rehearsal:
+        """Plan, and attack a rehearsal of the release."""
+        plan = {"fixed": self._fixed, "sequential": self._sequential, "paper": self._paper}[self.task.policy]
+        return plan(tick)
+
+    def hider(self, rehearsal: Rehearsal, card: ReleaseCard) -> TableHider:
+        """The frozen result."""
+        return TableHider(rehearsal.policy, rehearsal.mechanism, card)
+
+    def _fixed(self, tick: Tick) -> Rehearsal:
+        policy, check, mechanism = self._plan(tick)
+        answers = [answer for j in np.flatnonzero(policy.hidden) for answer in mechanism.responses(int(j))]
+        certificate = certify_fixed(
+            self.task.stated_at,
+            self.classes.prior,
+            ratios=mechanism.ratios(),
+            hidden=policy.hidden,
+            responses=answers,
+        )
+        return self._rehearsal(policy, check, mechanism, certificate)
+
+    def _plan(self, tick: Tick) -> tuple[FixedColumns, Check, TableMechanism]:
+        """What to hide from everybody; `mixed` noises some of it."""
+        problem, budget = self.problem, self.task.budget
+        if budget is None:
+            return *keep_share(problem, 1.0 if self.task.kept is None else self.task.kept, tick), problem.mechanism
+        if self.task.mechanism != "mixed":
+            return *make_plan(problem, budget, tick), problem.mechanism
+        policy, check = make_plan(problem, budget, lambda done: tick(0.8 * done))
+        mechanism, noised, points = noise_instead(
+            problem,
+            self._noisy(),
+            policy.hidden,
+            budget,
+            lam=None if self.task.lam is None else float(self.task.lam),
+            tick=lambda done: tick(0.8 + 0.2 * done),
+        )
+        return replace(policy, curve=(*policy.curve, *points)), noised or check, mechanism
+
+    def _sequential(self, tick: Tick) -> Rehearsal:
+        problem, mechanism, prior = self.problem, self.problem.mechanism, self.classes.prior
+        policy, check = make_sequential(problem, self.task.budget, self.task.epsilon, tick)
+        running = bool(np.isfinite(policy.rule.total))
+        each = 0.0 if self.task.epsilon is None else self.task.epsilon
+        term = membership(
+            policy.flags(problem.data.rows, problem.standins),
+            problem.data.codes,
+            ratios=mechanism.ratios(),
+            epsilon=each,
+            classes=len(prior),
+            responses=[mechanism.responses(j) for j in range(len(problem.features))],
+        )
+        total = policy.rule.total if running else each
+        certificate = certify_sequential(total, prior, features=len(problem.features), membership=term, running=running)
+        return self._rehearsal(policy, check, mechanism, certificate)
+
+    def _paper(self, tick: Tick) -> Rehearsal:
+        problem, mechanism = self.problem, self.problem.mechanism
+        density = self.task.tide.fit(self.x, self.s)._finite("the paper's policy")
+        # The policy is asked about encoded rows.
+        plain = replace(density, encoder=TableEncoder((), (None,) * len(density.features.groups)))
+        policy = PaperColumns(plain, self.task.threshold, problem.keep, problem.hide)
+        # In units of the ranges every column lies in [0, 1], where radius and diameter are both √columns.
+        radii = mechanism.ratios() * (mechanism.lam or 1.0)
+        certificate = certify_paper(policy.epsilon, self.classes.prior, radii=radii, scale=mechanism.lam or np.inf)
+        check = problem.check(policy.flags(problem.data.rows, problem.standins))
+        return self._rehearsal(policy, check, mechanism, certificate)
+
+    def _rehearsal(
+        self, policy: ColumnPolicy, check: Check, mechanism: TableMechanism, certificate: Certificate
+    ) -> Rehearsal:
+        """What the card says of the rehearsed release of the reference rows."""
+        problem, task = replace(self.problem, mechanism=mechanism), self.task
+        flags = policy.flags(problem.data.rows, problem.standins)
+        features = problem.features
+        noised = _names(features, mechanism.ratios() > 0) if task.mechanism == "mixed" else []
+        return Rehearsal(
+            policy,
+            mechanism,
+            check,
+            certificate,
+            features=tuple(Feature(*pair) for pair in zip(features.names, flags.mean(axis=0), strict=True)),
+            rows=len(flags),
+            changed=float(flags[:, owners(mechanism.encoder, features)].mean()),
+            described=task.mechanism,
+            parameters={
+                "delta": task.delta,
+                "lam": mechanism.lam,
+                "noised": tuple(noised),
+                "categorical": task.settings.categorical,
+                "keep": listed(task.keep),
+                "hide": listed(task.hide),
+            },
+        )
+
+    def _noisy(self) -> TableMechanism:
+        """For `mixed`: noise on every number that has a range."""
+        encoder, features, rows = self.problem.mechanism.encoder, self.problem.features, self.problem.data.rows
+        bounds, fill = self.task.settings.bounds, self.task.settings.fill
+        flat = constants(encoder, features, rows, bounds)
+        return TableMechanism.build(
+            encoder, features, rows, kind="gaussian", lam=1.0, bounds=bounds, fill=fill, keep=flat
+        )
+
+
+def _check_task(task: Task) -> None:
+    if task.mechanism != "mixed":
+        return
+    if task.policy != "fixed" or task.kept is not None:
+        raise LowtideError("mechanism='mixed' is for policy='fixed' with a budget; use 'redact' or 'gaussian'")
+    if task.delta is not None:
+        raise LowtideError("mechanism='mixed' takes lam or nothing; leave delta out")
+
+
+def _mechanism(task: Task, encoder: TableEncoder, features: Features, rows: Any, classes: Classes) -> TableMechanism:
+    """How hidden features are disclosed; `mixed` begins with redaction."""
+    unscaled = task.policy == "paper" and task.lam is None and task.delta is None
+    return TableMechanism.build(
+        encoder,
+        features,
+        rows,
+        kind="gaussian" if task.mechanism == "gaussian" else "redact",
+        categorical=task.settings.categorical,
+        lam=_PAPER_NOISE if unscaled else task.lam,
+        # Without δ, ε is the threshold of the policy and no promise about noise.
+        epsilon=None if task.delta is None else task.epsilon,
+        delta=task.delta,
+        prior=classes.prior,
+        bounds=task.settings.bounds,
+        fill=task.settings.fill,
+        keep=listed(task.keep),
+    )
+
+
+def refuse_secret_inside(x: Any, s: Any) -> None:
+    """Refuse a table that still holds the secret's own column."""
+    name = getattr(s, "name", None)
+    if isinstance(name, str) and name in names_of(x):
+        raise LowtideError(f"the secret {name!r} is still a column of the data; drop it before hiding the rest")
+
+
+def named(names: Sequence[str], features: Features, option: str) -> Bools:
+    """The mask (m,) of features given by name; `option` is what the caller calls the list."""
+    mask = np.zeros(len(features), dtype=bool)
+    for name in names:
+        if name not in features.names:
+            near = difflib.get_close_matches(str(name), features.names, n=1)
+            raise LowtideError(
+                f"{option} names {name!r}, which is not a feature; "
+                + (f"did you mean {near[0]!r}?" if near else f"the features are {', '.join(features.names[:20])}")
+            )
+        mask[features.names.index(name)] = True
+    return mask
+
+
+def listed(names: Sequence[str]) -> tuple[str, ...]:
+    """Names as a tuple; a single one is a list of one."""
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _useful(x: Any, problem: TableProblem, utility: ArrayLike | str) -> tuple[LabelledRows, Bools]:
+    """The rows with the classes of what they should still tell, and the mask (m,) of the utility's own column.
+
+    A column does not count towards telling itself.
+    """
+    rows, own_feature = problem.data.rows, np.zeros(len(problem.features), dtype=bool)
+    if isinstance(utility, str):
+        encoder = problem.mechanism.encoder
+        own = named([utility], Features(np.arange(len(encoder.names)), encoder.names), "utility")
+        rows = np.where(np.repeat(own, encoder.widths), np.float32(0), rows)
+        own_feature[owners(encoder, problem.features)[own]] = True
+        utility = np.asarray(nw.from_native(x, eager_only=True)[utility].to_list())
+    classes, codes = read_utility(utility, len(rows), "rows")
+    return LabelledRows(rows, codes, classes), own_feature
+
+
+def _names(features: Features, mask: Bools) -> list[str]:
+    return [name for name, chosen in zip(features.names, mask, strict=True) if chosen]

@@ -1,0 +1,252 @@
+"""Texts for the Obfuscator: reference texts laid out, a policy for them, and what may be promised of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from lowtide.density.artefact import Density
+from lowtide.disclose.card import Feature, ReleaseCard
+from lowtide.disclose.certificate import Certificate, full_disclosure
+from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
+from lowtide.disclose.rehearsal import Check, Rehearsal, Task, Tick, read_secret, read_utility, refuse_few
+from lowtide.errors import LowtideError, count
+from lowtide.labels import Classes
+from lowtide.splits import read_groups
+from lowtide.texts.encoder import TextEncoder, as_texts
+from lowtide.texts.fitting import fit_texts
+from lowtide.texts.hider import TextHider
+from lowtide.texts.policies import PaperTerms, TermPolicy
+from lowtide.texts.problem import CHECKERS, TextProblem, make_plan
+from lowtide.texts.rewriting import MARK
+from lowtide.texts.substitutes import learn_similar
+from lowtide.texts.terms import TermOptions, Vocabulary, find_terms
+from lowtide.threads import one_thread
+from lowtide.types import Bools, Labels
+
+_ROOM = 0x7E0D  # rehearsals share no random numbers with data drawn with the same seed
+_OPTIONS = TermOptions(min_count=2)
+_SHOWN = (
+    "There is no worst-case bound: the words that are left are released as they are, and what they tell rests on the "
+    "attacks."
+)
+_FIXED = (
+    "The same terms are hidden in every text, wherever they occur; which ones was decided for the population, not for "
+    "the text."
+)
+_TRACES = {
+    "drop": "A dropped word leaves a shorter text, and lengths were there for the attackers to read.",
+    "mask": "A mark shows that a hidden term stood there; the places of marks were there for the attackers to read.",
+    "replace": "A substitute shows what kind of term it stands for; substitutes were there for the attackers to read.",
+}
+_PAPER = (
+    "No guarantee follows from the paper's rule: it looks at the raw text, the same term is hidden in one text and "
+    "shown in another, and the places of what is hidden tell about the secret."
+)
+_UNKNOWN = "Words that are too rare in the reference texts to be terms are released as they are."
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """What only the Obfuscator of texts takes.
+
+    Attributes:
+        mark: what `mask` writes.
+        attackers: names of the attackers that check the release; by default all that need no network.
+    """
+
+    mark: str = MARK
+    attackers: Sequence[str] = CHECKERS
+
+
+@dataclass(frozen=True, eq=False)
+class TextPlanner:
+    """Reference texts laid out for a task; see `disclose.rehearsal.Planner`.
+
+    Attributes:
+        task: what was asked for.
+        problem: the texts, terms and mechanism.
+        density: of the terms, for the paper's rule; `None` for others.
+    """
+
+    task: Task
+    problem: TextProblem
+    density: Density | None = field(default=None, repr=False)
+
+    @classmethod
+    def read(
+        cls,
+        x: Any,
+        s: ArrayLike,
+        task: Task,
+        *,
+        groups: ArrayLike | None = None,
+        utility: ArrayLike | str | None = None,
+    ) -> TextPlanner:
+        """Check what was given and lay it out.
+
+        Args:
+            x: n texts, as a list or a column.
+            s: (n,) the secret of every text.
+            task: what was asked for.
+            groups: (n,) texts of one group stay on one side whenever texts are held out.
+            utility: (n,) what the release should still tell.
+        """
+        if task.delta is not None or task.lam is not None:
+            raise LowtideError("hidden words are not noised; leave lam and delta out")
+        texts = as_texts(x)
+        classes, codes = read_secret(s, len(texts), "texts")
+        refuse_few(codes, classes, "texts")
+        useful = _useful(utility, len(texts))
+        seed = count("random_state", task.seed, 0)
+        options = _term_options(task.tide.features)
+        density = None
+        if task.policy == "paper":
+            # As the paper does, all texts are used; the rule promises nothing anyway.
+            with one_thread():
+                density = fit_texts(texts, codes, task.tide.set_params(features=options)._options(), groups=groups)
+            encoder = cast("TextEncoder", density.encoder)
+        else:
+            encoder = _encoder(texts, task, options)
+        keep, hide = (_listed(name, getattr(task, name), encoder.vocabulary) for name in ("keep", "hide"))
+        if (keep & hide).any():
+            raise LowtideError(f"{int((keep & hide).sum())} term(s) cannot be both kept and hidden; choose")
+        key = np.random.SeedSequence([seed, _ROOM]).generate_state(KEY_BYTES // 4).tobytes()
+        problem = TextProblem(
+            texts,
+            codes,
+            classes,
+            read_groups(groups, len(texts)),
+            encoder,
+            task.mechanism,  # type: ignore[arg-type]
+            keep,
+            hide,
+            KeyedNoise(key),
+            mark=task.settings.mark,
+            attackers=tuple(task.settings.attackers),
+            seed=seed,
+            utility=useful,
+        )
+        return cls(task, problem, density)
+
+    @property
+    def classes(self) -> Classes:
+        """The values of the secret and their prior."""
+        return self.problem.classes
+
+    @property
+    def width(self) -> int:
+        """How many terms there are."""
+        return len(self.problem.encoder.vocabulary)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Texts have no columns of their own."""
+        return ()
+
+    def rehearse(self, tick: Tick) -> Rehearsal:
+        """Plan, and attack a rehearsal of the release."""
+        problem, prior = self.problem, self.classes.prior
+        traces = (_TRACES[problem.how], _UNKNOWN)
+        if self.density is not None:
+            epsilon = self.task.threshold
+            paper = PaperTerms(problem.encoder.vocabulary, self.density, epsilon, problem.keep, problem.hide)
+            said = Certificate("paper", epsilon, full_disclosure(epsilon, prior), (_PAPER, _SHOWN, *traces))
+            return self._rehearsal(paper, problem.check(paper), said, None)
+        epsilon = self.task.stated_at
+        policy, check = make_plan(problem, budget=self.task.budget, kept=self.task.kept, tick=tick)
+        said = Certificate("fixed", epsilon, full_disclosure(epsilon, prior), (_SHOWN, _FIXED, *traces))
+        return self._rehearsal(policy, check, said, int(policy.hidden.sum()))
+
+    def hider(self, rehearsal: Rehearsal, card: ReleaseCard) -> TextHider:
+        """The frozen result."""
+        return TextHider(rehearsal.policy, rehearsal.mechanism, card)
+
+    def _rehearsal(self, policy: TermPolicy, check: Check, certificate: Certificate, terms: int | None) -> Rehearsal:
+        """What the card says of the rehearsed release of the reference texts. Terms are data: it names none.
+
+        Args:
+            policy: what is hidden.
+            check: what attackers made of it.
+            certificate: what may be promised.
+            terms: how many terms are hidden from everybody; `None` where that differs between texts.
+        """
+        problem = self.problem
+        release = problem.release(policy)
+        changed = 1.0 - release.kept
+        features: tuple[Feature, ...] = (Feature("words of the policy", changed),)
+        if terms is not None:
+            features = (Feature(f"{terms} listed terms", float(terms > 0)), Feature("all other words", 0.0))
+        return Rehearsal(
+            policy,
+            problem.rewriter(policy),
+            check,
+            certificate,
+            features=features,
+            rows=len(release),
+            changed=changed,
+            described=f"{problem.how} words",
+            parameters={
+                "terms": len(problem.encoder.vocabulary),
+                "must keep": int(problem.keep.sum()),
+                "must hide": int(problem.hide.sum()),
+            },
+        )
+
+
+def _useful(utility: ArrayLike | None, n: int) -> Labels | None:
+    """The classes (n,) of what the release should still tell; `None` when nothing is named."""
+    if utility is None:
+        return None
+    classes, codes = read_utility(utility, n, "texts")
+    refuse_few(codes, classes, "texts", "utility")
+    return codes
+
+
+def _term_options(features: Any) -> TermOptions:
+    """What counts as a term, from the features of an estimator."""
+    if features is None:
+        return _OPTIONS
+    if not isinstance(features, TermOptions):
+        raise LowtideError(f"the features of texts must be TermOptions, got {type(features).__name__}")
+    return features
+
+
+def _encoder(texts: list[str], task: Task, options: TermOptions) -> TextEncoder:
+    """The terms of the reference texts and those to hide; alike ones only where words are replaced."""
+    vocabulary = Vocabulary.learn(texts, options)
+    more = [term for term in _written("hide", task.hide, options) if term not in vocabulary]
+    vocabulary = Vocabulary((*vocabulary.terms, *dict.fromkeys(more)), options) if more else vocabulary
+    none = np.full((len(vocabulary), 1), -1, dtype=np.int32)
+    return TextEncoder(vocabulary, learn_similar(texts, vocabulary) if task.mechanism == "replace" else none)
+
+
+def _listed(name: str, terms: Sequence[str], vocabulary: Vocabulary) -> Bools:
+    """The mask (m,) of terms given by name; a term to keep that nobody knows is kept anyway."""
+    mask = np.zeros(len(vocabulary), dtype=bool)
+    for term in _written(name, terms, vocabulary.options):
+        if term in vocabulary:
+            mask[vocabulary.index(term)] = True
+        elif name == "hide":
+            raise LowtideError("a term to hide is not in the texts; policy='paper' knows nothing of it: leave it out")
+    return mask
+
+
+def _written(name: str, terms: Sequence[str], options: TermOptions) -> list[str]:
+    """Terms as a vocabulary writes them."""
+    if isinstance(terms, str):
+        raise LowtideError(f"{name} must be a list of terms, got a single text; put it into a list")
+    written = []
+    for place, term in enumerate(terms):
+        found = [one.text for one in find_terms(term, options) if (one.start, one.end) == (0, len(term))]
+        if len(found) != 1:
+            raise LowtideError(
+                f"entry {place} of {name} is not one term as texts are read here; give words one by one, or set ngrams "
+                "in features"
+            )
+        written += found
+    return written
