@@ -19,12 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowtide.report.console import parse_arguments, print_table, write_json
+from lowtide.splits import random_folds
 from lowtide.vectors import VectorTIDE
 from lowtide.vectors.artefact import Structured
 from lowtide.vectors.columns import Normaliser
 from lowtide.vectors.pairwise import PairwiseSettings, correct
 from lowtide.vectors.residual import ResidualSettings, fit_residual
-from lowtide.vectors.separable import Zero, folds
+from lowtide.vectors.separable import Zero
 from peers.estimators import Kernel, Neighbours, PlugIn, Ratio
 from synthetic_laws import Draw, Law, gaussian, square, three_way
 
@@ -101,7 +102,7 @@ def pairwise_alone(train: Draw, test: Draw, seed: int) -> Floats:
     """The sparse pairwise basis without copula and networks."""
     s_map, x_map, rng = Normaliser.fit(train.s), Normaliser.fit(train.x), np.random.default_rng(seed)
     a, b = s_map(train.s), x_map(train.x)
-    found, _ = correct(lambda s, x: Zero(), a, b, folds(len(a), 5, rng), PairwiseSettings(), rng)
+    found, _ = correct(lambda s, x: Zero(), a, b, random_folds(len(a), 5, rng), PairwiseSettings(), rng)
     base = Zero() if found is None else found
     return np.asarray(base.parts(s_map(test.s), x_map(test.x)).paired())
 

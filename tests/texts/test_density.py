@@ -8,8 +8,8 @@ from scipy import sparse
 
 from lowtide import TIDE, Density, LowtideError, worlds
 from lowtide.density.artefact import TermConditionals
-from lowtide.density.bag_training import grouped_folds
 from lowtide.density.critics.paper import network, train, train_sparse
+from lowtide.splits import grouped_folds
 from lowtide.texts.encoder import TextEncoder
 from lowtide.texts.fitting import read_groups
 from lowtide.texts.terms import TermOptions

@@ -8,6 +8,7 @@ from scipy.special import eval_hermitenorm, gamma, ndtri
 from sklearn.covariance import ledoit_wolf
 
 from lowtide import worlds
+from lowtide.splits import others, random_folds
 from lowtide.vectors.columns import Hermite, Normaliser
 from lowtide.vectors.copula import Copula, CopulaRecipe, Entrywise, Shrunk, Spectral, Whitened, choose_recipe, whitener
 from lowtide.vectors.pairwise import (
@@ -21,7 +22,7 @@ from lowtide.vectors.pairwise import (
     p_value,
 )
 from lowtide.vectors.residual import Nets, Residual, ResidualSettings, fit_residual
-from lowtide.vectors.separable import Gain, Parts, Sum, Zero, folds, gains, gains_of, normaliser, orders, others
+from lowtide.vectors.separable import Gain, Parts, Sum, Zero, gains, gains_of, normaliser, orders
 
 
 @pytest.fixture
@@ -185,7 +186,7 @@ class TestCopula:
             np.testing.assert_allclose(np.diag(rule(signal, 2000)), np.sqrt(0.2), atol=0.08)
 
     def test_the_choice_follows_the_structure(self, rng):
-        parts = folds(1500, 5, rng)
+        parts = random_folds(1500, 5, rng)
         s, x = rng.standard_normal((2, 1500, 8))
         aligned = 0.5 * s + x
         turned = aligned @ np.linalg.qr(rng.standard_normal((8, 8)))[0]
@@ -230,7 +231,7 @@ class TestScore:
         assert normaliser(np.full((4, 4), sign * 9.0), 2.0) == sign * 2.0
 
     def test_folds(self, rng):
-        parts = folds(23, 5, rng)
+        parts = random_folds(23, 5, rng)
         np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(23))
         assert {len(part) for part in parts} == {4, 5}
         np.testing.assert_array_equal(
@@ -305,7 +306,7 @@ class TestPairwise:
 
     def test_correction_is_found_where_there_is_one_and_only_there(self, rng):
         s, noise = rng.standard_normal((2, 800, 1))
-        parts = folds(800, 3, rng)
+        parts = random_folds(800, 3, rng)
         few = PairwiseSettings(strengths=(1.0, 0.5, 0.25), shuffles=4)
         found, gain = correct(lambda a, b: Zero(), s, (s**2 - 1) / 2 + noise, parts, few, rng)
         assert found is not None

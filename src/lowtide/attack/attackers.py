@@ -16,8 +16,9 @@ import numpy as np
 from sklearn.base import clone
 
 from lowtide.attack.calibration import Calibration, calibrate
-from lowtide.errors import LowtideError, count
+from lowtide.errors import LowtideError
 from lowtide.splits import grouped, stratified
+from lowtide.streams import stream
 from lowtide.threads import one_thread
 from lowtide.types import Floats, Labels
 
@@ -27,7 +28,6 @@ _VALIDATION = 0.25
 _LEAST_PER_CLASS = 3
 _SURE = 1e-9  # p̂ is kept this far from 0, so that its logarithm exists
 _UNFITTED = "this attacker has not learnt anything yet; call fit first"
-_ROOM = 0xA77C  # so that data drawn with the same seed shares no random numbers with the attackers
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +130,7 @@ class Calibrated:
     """
 
     def __init__(self, learner: Callable[[int], Learner], seed: int) -> None:
-        root = np.random.SeedSequence([count("seed", seed, 0), _ROOM])
+        root = stream(seed, "attacker")
         self._split_seed, learner_seed = root.spawn(2)
         self.learner = learner(int(learner_seed.generate_state(1)[0]))
         self._calibration: Calibration | None = None

@@ -18,11 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betaincinv
 
 from lowtide.attack.panel import AttackReport
-from lowtide.errors import LowtideError, count, real, within
+from lowtide.errors import LowtideError, real, within
+from lowtide.splits import random_folds
+from lowtide.streams import generator
 from lowtide.types import Floats, Labels
 
 _THRESHOLDS = 1000
-_ROOM = 0x10B0
 _STATEMENTS = 5  # per class: π, and a and b in either direction
 Counts = NDArray[np.intp]
 
@@ -75,9 +76,8 @@ def lower_bound(
     epsilon = float(within("epsilon", epsilon, 0.0, np.inf, high_open=True))
     failure = float(within("failure", failure, 0.0, 1.0, low_open=True, high_open=True))
     scores, codes = _checked(density, s)
-    root = np.random.SeedSequence([count("seed", seed, 0), _ROOM])
     # Not halved class by class: within "not s" the rows must stay independent draws.
-    choose, test = np.array_split(np.random.default_rng(root).permutation(len(codes)), 2)
+    choose, test = random_folds(len(codes), 2, generator(seed, "divergence bound"))
     classes = scores.shape[1]
     bound = _Bound(np.exp(min(epsilon, 700.0)), failure / (_STATEMENTS * classes))
     results = np.zeros((2, classes))

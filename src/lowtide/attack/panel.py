@@ -22,17 +22,17 @@ from lowtide.attack.attackers import (
     is_classifier,
     plugged_attackers,
 )
-from lowtide.errors import LowtideError, count, one_of, within
+from lowtide.errors import LowtideError, one_of, within
 from lowtide.interface import Attack, Modality
 from lowtide.labels import read_classes
 from lowtide.progress import progress_bar
-from lowtide.splits import Split, grouped, read_groups, stratified
+from lowtide.splits import Split, read_groups, set_aside
+from lowtide.streams import stream
 from lowtide.types import Floats, Labels
 
 Source = Literal["release", "clean"]
 _LEAST_ROWS = 20
 _LEAST_PER_CLASS = 5  # two to learn from, one to validate and one to test on, with room for rounding
-_ROOM = 0x9A7E1
 _TOGETHER = "together"
 
 
@@ -143,9 +143,9 @@ def attack(
     rows = _read(modality, release, codes, s, "release")
     clean_rows = None if clean is None else _read(modality, clean, codes, s, "clean")
     names, makers = _read_makers(attackers, _known(modality, rows, clean_rows), modality)
-    root = np.random.SeedSequence([count("seed", seed, 0), _ROOM])
+    root = stream(seed, "attack panel")
     split_seed, attack_seed = root.spawn(2)
-    split = _split(codes, sides, test_share, split_seed) if test is None else _given(test, codes, sides)
+    split = set_aside(codes, sides, test_share, seed=split_seed) if test is None else _given(test, codes, sides)
     joins = modality.joins_attackers
     panel = _Panel(names, makers, joins, codes, sides, split, int(attack_seed.generate_state(1)[0]), level)
     with progress_bar("attacking", len(names) + (0 if clean is None else len(panel.known)), progress) as show:
@@ -260,10 +260,6 @@ class _Panel:
 
 def _made(maker: Maker | Continued, seed: int, clean: Mapping[str, Attacker]) -> Attacker:
     return maker.make(clean[maker.starts_from], seed) if isinstance(maker, Continued) else maker(seed)
-
-
-def _split(codes: Labels, groups: Labels | None, share: float, seed: np.random.SeedSequence) -> Split:
-    return stratified(codes, share, seed=seed) if groups is None else grouped(codes, groups, share, seed=seed)
 
 
 def _given(test: ArrayLike, codes: Labels, groups: Labels | None) -> Split:

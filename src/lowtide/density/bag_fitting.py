@@ -21,7 +21,7 @@ from scipy.stats import t as student
 from torch import Tensor
 
 from lowtide.density.artefact import FitReport
-from lowtide.density.bag_training import BATCH, BagData, BagTrainer, Kept, TermStart, grouped_folds
+from lowtide.density.bag_training import BATCH, BagData, BagTrainer, Kept, TermStart
 from lowtide.density.checkpoints import Checkpoints, fingerprint
 from lowtide.density.critics.bag import (
     WEIGHTINGS,
@@ -39,6 +39,7 @@ from lowtide.features import Features
 from lowtide.interface import Estimate
 from lowtide.labels import Classes
 from lowtide.progress import progress_bar
+from lowtide.splits import grouped_folds
 from lowtide.types import Floats, Ints
 
 Sparse = Any  # scipy.sparse.csr_array, which carries no types

@@ -21,6 +21,7 @@ from lowtide.density.critics.bag import (
     term_weights,
 )
 from lowtide.density.objectives import get_objective, normalise
+from lowtide.splits import grouped_folds
 from lowtide.training import descend
 from lowtide.types import Floats, Floats32, Ints
 
@@ -62,18 +63,6 @@ class BagData:
     def take(self, index: Ints) -> BagData:
         """These rows only."""
         return replace(self, rows=self.rows[index], s=self.s[index], groups=self.groups[index])
-
-
-def grouped_folds(s: Ints, groups: Ints, folds: int, rng: np.random.Generator) -> Ints:
-    """Give every row a fold, that of its group, with classes (as most rows of a group have them) and sizes spread."""
-    _, codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-    classes = int(s.max()) + 1
-    most = np.bincount(codes * classes + s, minlength=len(sizes) * classes).reshape(-1, classes).argmax(axis=1)
-    order = rng.permutation(len(sizes))
-    order = order[np.lexsort((-sizes[order], most[order]))]
-    fold = np.empty(len(sizes), dtype=np.intp)
-    fold[order] = np.arange(len(sizes)) % folds
-    return fold[codes]
 
 
 Kept = dict[str, Tensor]

@@ -86,15 +86,6 @@ class Curves:
     losses: Floats
 
 
-def stratified_folds(s: Ints, folds: int, rng: np.random.Generator) -> Ints:
-    """Give every row a fold, with the classes spread evenly."""
-    order = rng.permutation(len(s))
-    order = order[np.argsort(s[order], kind="stable")]
-    fold = np.empty(len(s), dtype=np.intp)
-    fold[order] = np.arange(len(s)) % folds
-    return fold
-
-
 class Run:
     """A trainer walking through its rows, able to stop anywhere and go on later.
 

@@ -28,6 +28,7 @@ from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.labels import Classes, is_vector, read_classes
 from lowtide.splits import read_groups
+from lowtide.streams import derived_seed
 from lowtide.threads import one_thread
 from lowtide.types import Labels
 
@@ -37,7 +38,6 @@ _MANY_ROWS = 20_000
 _LEAST_ROWS = 4
 _PAPER_EPOCHS = 3000
 _AT_ONCE = 4096  # sparse rows scored at once
-_ROOM = 0x7E87
 _NO_SECRET = "TIDE requires y to be passed, but the target y is None: give s, or an iterable of (X, s)"
 
 
@@ -208,7 +208,7 @@ def _fit_paper_sparse(
         trim=options.trim,
         objective=options.objective,
         steps=options.steps,
-        seed=int(np.random.SeedSequence([options.seed, _ROOM]).generate_state(1)[0]),
+        seed=derived_seed(options.seed, "paper recipe on texts"),
         show=options.progress,
     )
     critic = PaperCritic(net, torch.tensor(features.groups), len(classes.labels))

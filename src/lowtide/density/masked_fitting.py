@@ -11,7 +11,7 @@ from lowtide.density.artefact import FitReport
 from lowtide.density.checkpoints import Checkpoints, fingerprint
 from lowtide.density.critics.base import Critic, Null
 from lowtide.density.critics.masked import Masked
-from lowtide.density.crossfit import MaskedChoice, MaskedData, Run, choose, held_out_curves, refit, stratified_folds
+from lowtide.density.crossfit import MaskedChoice, MaskedData, Run, choose, held_out_curves, refit
 from lowtide.density.estimates import mean_with_interval, nothing_found
 from lowtide.density.masking import MaskSampler, SubsetSampler, mask_rows
 from lowtide.density.objectives import normalise
@@ -21,6 +21,7 @@ from lowtide.density.training import MaskedSettings, MaskedTrainer
 from lowtide.features import Features
 from lowtide.labels import Classes
 from lowtide.progress import progress_bar
+from lowtide.splits import stratified_folds
 from lowtide.types import Floats32, Ints
 
 STRENGTHS = (0.0, 0.5, 0.9)

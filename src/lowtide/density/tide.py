@@ -19,6 +19,7 @@ from lowtide.density.options import Options
 from lowtide.errors import count, one_of, within
 from lowtide.features import Features
 from lowtide.interface import Estimate
+from lowtide.streams import derived_seed
 from lowtide.types import Floats
 
 CriticName = Literal["auto", "null", "masked", "bag"]
@@ -175,16 +176,12 @@ class TIDE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def read_seed(random_state: Any) -> int:
-    """An integer seed from what scikit-learn allows: an int, `None`, or a generator.
-
-    The seed is hashed. A user who draws data with `default_rng(0)` and fits with `random_state=0` would otherwise have
-    the very numbers that drew the classes decide which rows are held out.
-    """
+    """An integer seed from what scikit-learn allows: an int, `None`, or a generator; see `lowtide.streams`."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1)[0])
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
-    return int(np.random.SeedSequence([count("random_state", random_state, 0), 0x71DE]).generate_state(1)[0])
+    return derived_seed(count("random_state", random_state, 0), "density")
 
 
 def warn_if_overfitted(report: FitReport) -> None:

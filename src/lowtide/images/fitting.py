@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from lowtide.density.artefact import Density, FitReport
 from lowtide.density.checkpoints import Checkpoints, fingerprint
 from lowtide.density.critics.base import Critic, Null
-from lowtide.density.crossfit import honest_mixture, is_clear, mixture_weights, stratified_folds
+from lowtide.density.crossfit import honest_mixture, is_clear, mixture_weights
 from lowtide.density.estimates import mean_with_interval, nothing_found
 from lowtide.density.fitting import null_critic, read_secret, refuse_groups
 from lowtide.density.masking import MaskedRows, losses
@@ -36,6 +36,8 @@ from lowtide.images.encoder import Grid, ImageEncoder, as_images
 from lowtide.images.paper import fit_paper_images
 from lowtide.images.training import Schedule, TrainingImages, draw_masks, in_memory, train_causal, train_masked
 from lowtide.progress import progress_bar
+from lowtide.splits import stratified_folds
+from lowtide.streams import derived_seed, generator
 from lowtide.types import Bools, Floats32, Ints
 
 _LEAST_IMAGES = 8
@@ -117,7 +119,7 @@ def _cross_fit(album: TrainingImages, options: Options) -> tuple[Critic, FitRepo
     fold = _folds(album, options)
     mark = fingerprint(album.s, album.images.read(np.arange(4)), album.grid, schedule, fold, options.seed)
     checkpoints = Checkpoints(options.checkpoint, mark)
-    seed = int(np.random.SeedSequence([options.seed, 0x1A6E]).generate_state(1)[0])
+    seed = derived_seed(options.seed, "image networks")
     every = range(int(fold.max()) + 1)
     later = every[1:] if len(every) > 2 else every  # belief in one fold is fitted on another
     final = replace(schedule, steps=schedule.steps * len(every) // (len(every) - 1))
@@ -149,7 +151,7 @@ def _cross_fit(album: TrainingImages, options: Options) -> tuple[Critic, FitRepo
 
 
 def _folds(album: TrainingImages, options: Options) -> Ints:
-    rng = np.random.default_rng(np.random.SeedSequence([options.seed, 0xF01D]))
+    rng = generator(options.seed, "image folds")
     folds = min(_FOLDS, options.folds, int(np.bincount(album.s).min()))
     return stratified_folds(album.s, max(2, folds), rng)
 

@@ -18,6 +18,7 @@ from scipy.stats import chi2, norm, rankdata
 from lowtide.errors import LowtideError
 from lowtide.images.files import FORMATS
 from lowtide.images.folder import ImageFolder
+from lowtide.streams import generator
 from lowtide.table_files.formats import AnyPath, existing
 from lowtide.types import Ints
 
@@ -91,8 +92,8 @@ def shuffled_names(source: ImageFolder, *, png: bool = False, seed: int | None =
         seed: of the order; whoever knows it can undo the order, so it is to be kept like the secret. By default the
             order cannot be repeated.
     """
-    entropy = np.random.SeedSequence() if seed is None else np.random.SeedSequence([seed, 0x6E616D65])
-    order = np.random.default_rng(entropy).permutation(len(source))
+    rng = np.random.default_rng() if seed is None else generator(seed, "image names")
+    order = rng.permutation(len(source))
     if source.layout == "npz":
         return tuple(map(str, order))
     forms = {FORMATS[PurePosixPath(name).suffix.lower()] for name in source.names}

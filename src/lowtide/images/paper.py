@@ -22,6 +22,7 @@ from lowtide.images.convnets import fast, paper_cnn
 from lowtide.images.critic import PaperImages, pixels_seen
 from lowtide.images.training import TrainingImages
 from lowtide.progress import progress_bar
+from lowtide.streams import derived_seed
 from lowtide.training import minimise, seeded
 
 _EPOCHS = 100
@@ -46,7 +47,7 @@ def fit_paper_images(album: TrainingImages, options: Options) -> tuple[Critic, F
     recipe = _CELEBA if max(grid.height, grid.width) > _LARGE else _GENKI
     batch = min(recipe.batch, n)
     steps = options.steps or _EPOCHS * max(1, n // batch)
-    seed = int(np.random.SeedSequence([options.seed, 0x9A9E]).generate_state(1)[0])
+    seed = derived_seed(options.seed, "paper recipe on images")
     generator = torch.Generator().manual_seed(seed)
     bound, walk = get_objective(options.objective), album.batches(np.arange(n), batch, np.random.default_rng(seed))
 

@@ -23,11 +23,11 @@ from lowtide.images.problem import CHECKERS, ImageProblem, make_plan
 from lowtide.images.released import all_flags
 from lowtide.images.sequential import make_sequential
 from lowtide.labels import Classes
+from lowtide.streams import stream
 from lowtide.types import Bools, Labels
 
 _PATCH = 8  # side in pixels
 _NOISE = 1.0  # λ in units of the pixel range
-_ROOM = 0x1D15C  # rehearsals share no random numbers with data drawn with the same seed
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class ImagePlanner:
             raise LowtideError(f"{int((keep & hide).sum())} patch(es) cannot be both kept and hidden; choose")
         lam = _NOISE if task.mechanism == "gaussian" and task.lam is None else task.lam
         seed = count("random_state", task.seed, 0)
-        key = np.random.SeedSequence([seed, _ROOM]).generate_state(KEY_BYTES // 4).tobytes()
+        key = stream(seed, "image rehearsal").generate_state(KEY_BYTES // 4).tobytes()
         problem = ImageProblem(
             images,
             codes,

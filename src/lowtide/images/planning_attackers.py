@@ -20,11 +20,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
-from lowtide.density.crossfit import stratified_folds
 from lowtide.disclose.budget import Reading
 from lowtide.errors import Floats, LowtideError
 from lowtide.images.edges import edges_and_shades
 from lowtide.images.thumbnails import Thumbnails
+from lowtide.splits import stratified_folds
+from lowtide.streams import generator
 from lowtide.threads import one_thread
 from lowtide.types import Labels
 
@@ -70,7 +71,7 @@ class EdgeAttacker:
     def __init__(self, data: Thumbnails, *, mirror: bool, seed: int) -> None:
         self.data, self.mirror, self.seed = data, mirror, seed
         folds = min(_FOLDS, int(np.bincount(data.codes).min()))
-        self.fold = stratified_folds(data.codes, folds, np.random.default_rng([seed, 0xED6E]))
+        self.fold = stratified_folds(data.codes, folds, generator(seed, "edge folds"))
 
     def read(self, shown: Tensor) -> Reading:
         """How much the release that shows `shown` (h, w) tells."""
@@ -83,7 +84,7 @@ class EdgeAttacker:
 
     def where(self, shown: Tensor) -> Floats:
         """(h, w) nats that each pixel carries, averaged over random orders of hiding."""
-        rng = np.random.default_rng([self.seed, 0xED6F])
+        rng = generator(self.seed, "edge orders")
         sides = self._features(shown)
         height, width = (_overlap(side) for side in shown.shape)
         live = (height @ shown.double().numpy() @ width.T).ravel() > _NOTHING

@@ -19,7 +19,8 @@ from lowtide.images.policies import FixedPatches, PatchPolicy
 from lowtide.images.released import Released
 from lowtide.images.thumbnails import Thumbnails
 from lowtide.labels import Classes
-from lowtide.splits import stratified
+from lowtide.splits import some_rows, stratified
+from lowtide.streams import generator, stream
 from lowtide.types import Bools, Labels, Pixels
 
 CHECKERS = ("edges", "small network")
@@ -61,7 +62,7 @@ class ImageProblem:
     @cached_property
     def judged(self) -> Bools:
         """(n,) images that judge a release and have no part in planning it; the others are for planning."""
-        split = stratified(self.codes, _JUDGING, seed=np.random.SeedSequence([self.seed, 0x1D6]))
+        split = stratified(self.codes, _JUDGING, seed=stream(self.seed, "image judged rows"))
         return np.isin(np.arange(len(self.codes)), split.aside)
 
     def thumbnails(self) -> Thumbnails:
@@ -82,8 +83,7 @@ class ImageProblem:
         """Attack a rehearsal afresh, on the judged images; and what should still be told likewise."""
         some = np.arange(len(self.codes))
         if len(some) > _ATTACKED:
-            rng = np.random.default_rng(np.random.SeedSequence([self.seed, 0x1D7]))
-            some = np.sort(rng.permutation(len(some))[:_ATTACKED])
+            some = some_rows(len(some), _ATTACKED, generator(self.seed, "image attacked rows"))
 
         def learnt(codes: Labels) -> AttackReport:
             return attack(

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lowtide.density.artefact import Density
-from lowtide.density.crossfit import stratified_folds
 from lowtide.density.tide import TIDE
 from lowtide.errors import Floats, LowtideError
 from lowtide.formatting import html_of, text_of
@@ -17,13 +16,14 @@ from lowtide.images.encoder import Chosen, Grid, ImageEncoder, as_images, mean_i
 from lowtide.interface import NATS_PER_BIT, Estimate, TextTable
 from lowtide.labels import read_classes
 from lowtide.results import Reported
+from lowtide.splits import three_tenths
+from lowtide.streams import STREAMS, generator_for
 from lowtide.types import Pixels
 
 _HELD_OUT = 2000  # images that are asked about
 _ORDER_FREE = 100  # of them: random orders cost one evaluation per block of patches
 _ORDERS = 4
 _BATCH = 64
-_ROOM = 0x1A5CA
 _SHOWN = 10  # patches of a printed table
 
 
@@ -129,9 +129,8 @@ def scan_images(
     classes, codes = read_classes(s)
     if len(opened) != len(codes):
         raise LowtideError(f"there are {len(images)} images and s has {len(codes)} entries; they must match")
-    rng = np.random.default_rng([_ROOM, len(codes)])
-    held = np.flatnonzero(stratified_folds(codes, 10, rng) < 3)
-    rest = np.setdiff1d(np.arange(len(codes)), held)
+    rng = generator_for("image scan", len(codes))
+    rest, held = three_tenths(codes, rng)
     labels = np.array(classes.labels, dtype=object)[codes]
     density = estimator.fit(Chosen(opened, rest), labels[rest]).artefact
     if not isinstance(density, Density):
@@ -144,7 +143,7 @@ def scan_images(
         steps = np.asarray(density.conditionals(opened.read(held[part])))[np.arange(len(part)), :, asked[part]]
         total, squares = total + steps.sum(axis=0), squares + np.square(steps).sum(axis=0)
     n, few = len(held), np.arange(min(_ORDER_FREE, len(held)))
-    shares = density.shapley(Chosen(opened, held[few]), orders=_ORDERS, seed=_ROOM).values
+    shares = density.shapley(Chosen(opened, held[few]), orders=_ORDERS, seed=STREAMS["image scan"]).values
     shares = shares[few, :, asked[few]]
     spread = np.maximum(squares / n - np.square(total / n), 0.0)
     return ImageScan(

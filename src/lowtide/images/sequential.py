@@ -23,10 +23,10 @@ from lowtide.images.fitting import fit_images
 from lowtide.images.mechanism import ImageMechanism
 from lowtide.images.policies import PatchConditionals, threshold_parts
 from lowtide.images.problem import ImageProblem
+from lowtide.streams import generator
 from lowtide.types import Bools, Ints, Pixels
 
 _TIGHTENINGS = 5
-_ROOM = 0x5E9
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +124,7 @@ def make_sequential(
     raw, codes = Chosen(problem.images, rows), problem.codes[rows]
     policy = SequentialPatches(fit_images(raw, codes, options), problem.mechanism, epsilon, problem.keep, problem.hide)
     tick(0.4)
-    rng = np.random.default_rng(np.random.SeedSequence([problem.seed, _ROOM]))
+    rng = generator(problem.seed, "image sequential")
     mixture = HalfDisclosed(raw, policy, rng.random(len(rows)) < 0.5)
     every = np.concatenate([mixture.read(part) for part in np.array_split(np.arange(len(rows)), 1 + len(rows) // 256)])
     policy = replace(policy, density=fit_images(every, codes, options))

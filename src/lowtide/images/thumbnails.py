@@ -10,10 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lowtide.density.crossfit import stratified_folds
 from lowtide.errors import Floats
 from lowtide.images.convnets import to_input
 from lowtide.images.encoder import Images
+from lowtide.splits import stratified_sample
+from lowtide.streams import generator_for
 from lowtide.types import Labels, Pixels
 
 Hide = Callable[[Pixels, Labels], Pixels]
@@ -50,8 +51,7 @@ class Thumbnails:
         height, width, _ = images.shape
         factor = max(1, round(max(height, width) / _SIDE))
         if len(rows) > _ROWS:
-            parts = -(-len(rows) // _ROWS)
-            rows = rows[stratified_folds(codes[rows], parts, np.random.default_rng([0x7B, len(rows)])) == 0]
+            rows = rows[stratified_sample(codes[rows], _ROWS, generator_for("thumbnails", len(rows)))]
         raw, standins = [], []
         for start in range(0, len(rows), _AT_ONCE):
             index = rows[start : start + _AT_ONCE]

@@ -31,6 +31,8 @@ from lowtide.interface import NATS_PER_BIT
 from lowtide.report.contents import FEWEST, Drawing, Findings, Mark, Outline, Section
 from lowtide.report.html import fill
 from lowtide.report.words import leaks_in_words
+from lowtide.splits import some_rows
+from lowtide.streams import generator
 from lowtide.types import Bools, Floats, Pixels
 
 # Images that an average image must rest on before it leaves the house. A number says little about each of 20 rows, but
@@ -45,7 +47,6 @@ _TEMPLATE = "images/sections.html.jinja"
 _MAP = 640  # pixels: how large a map is drawn at least
 _STOPS = 33  # of the colour bar
 _CORE = 0.5  # of what is told: the fewest patches that have it are outlined, for who does not see the colours
-_ROOM = 0x5A3
 Samples = tuple[tuple[str, tuple[Pixels, ...]], ...]
 """Labels and images of rows of single images."""
 
@@ -155,8 +156,7 @@ def sample_rows(scan: ImageScan, images: Any, single: int, seed: int) -> Samples
     if single <= 0:
         return ()
     opened = as_images(images)
-    rng = np.random.default_rng([seed, _ROOM])
-    some = np.sort(rng.permutation(len(opened))[:single])
+    some = some_rows(len(opened), single, generator(seed, "image report"))
     pixels, told = opened.read(some), leaks_of(scan, Chosen(opened, some))
     top = max(float(np.quantile(told, 0.995)), 1e-3)
     maps = tuple(heat(image, values, scan.grid, most=top) for image, values in zip(pixels, told, strict=True))

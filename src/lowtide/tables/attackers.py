@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from lowtide.attack.attackers import Calibrated, Maker, Part, log_of
 from lowtide.attack.scores import gains
 from lowtide.density.tide import TIDE
+from lowtide.splits import some_rows
 from lowtide.tables.encoder import Rows
 from lowtide.training import seeded, shuffled_batches, train_until_stale
 from lowtide.types import Floats, Floats32, Ints
@@ -134,7 +135,7 @@ class NeighboursLearner:
     def learn(self, train: Part, validation: Part, prior: Floats) -> None:
         """Remember rows, at most 20,000, and choose k."""
         rng = np.random.default_rng(self._seed)
-        some = np.sort(rng.permutation(len(train.codes))[:_NEIGHBOUR_ROWS])
+        some = some_rows(len(train.codes), _NEIGHBOUR_ROWS, rng)
         self._scaled, self._prior, self._svd = Scaled(train.rows), prior, None
         if train.rows.shape[1] > _NEIGHBOUR_COLUMNS:
             self._svd = TruncatedSVD(_NEIGHBOUR_COLUMNS // 2, random_state=self._seed)

@@ -19,7 +19,6 @@ from lowtide.density.crossfit import (
     honest_mixture,
     is_clear,
     stop_without_looking,
-    stratified_folds,
 )
 from lowtide.density.estimates import mean_with_interval, nothing_found
 from lowtide.density.masked_fitting import STRENGTHS, settings_for
@@ -28,6 +27,8 @@ from lowtide.density.options import Options
 from lowtide.density.scaling import RankScaling
 from lowtide.interface import Estimate
 from lowtide.labels import Classes
+from lowtide.splits import some_rows, stratified_folds
+from lowtide.streams import generator
 from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.histories import Whole
 from lowtide.threads import one_thread
@@ -49,8 +50,8 @@ def estimate(rows: Floats32, codes: Ints, classes: Classes, options: Options, *,
         options: how networks are fitted.
         judged: (n,) the rows that count: those that had no part in deciding what to hide. All are learnt from.
     """
-    rng = np.random.default_rng([options.seed, 6])
-    some = np.sort(rng.permutation(len(codes))[:_ROWS])
+    rng = generator(options.seed, "table estimate")
+    some = some_rows(len(codes), _ROWS, rng)
     rows, codes, judged = rows[some], codes[some], judged[some]
     varied = np.ascontiguousarray(rows[:, rows.std(axis=0) > 0])  # a column that is the same for all tells nothing
     if varied.shape[1] == 0:

@@ -21,6 +21,7 @@ from lowtide.disclose.rehearsal import Check, Rehearsal, Task, Tick, read_secret
 from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.labels import Classes
+from lowtide.streams import stream
 from lowtide.tables.encoder import TableEncoder, read_table
 from lowtide.tables.hider import TableHider, names_of
 from lowtide.tables.layout import Bounds, constants, owners
@@ -32,7 +33,6 @@ from lowtide.tables.problem import TableProblem, keep_share, make_plan, make_seq
 from lowtide.types import Bools
 
 _PAPER_NOISE = 1.0  # λ of the paper's experiments
-_ROOM = 0xD15C  # rehearsals share no random numbers with data drawn with the same seed
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class TablePlanner:
             raise LowtideError(f"{', '.join(_names(features, keep & hide))} cannot be both kept and hidden; choose")
         mechanism = _mechanism(task, encoder, features, rows, classes)
         options = task.tide._options()
-        key = np.random.SeedSequence([options.seed, _ROOM]).generate_state(KEY_BYTES // 4).tobytes()
+        key = stream(options.seed, "table rehearsal").generate_state(KEY_BYTES // 4).tobytes()
         data = LabelledRows(rows, codes, classes)
         problem = TableProblem(data, features, mechanism, options, keep, hide, KeyedNoise(key))
         if utility is not None:

@@ -16,6 +16,7 @@ import numpy as np
 from lowtide.disclose.budget import Budget, Point, Reading, blended_worth
 from lowtide.errors import Floats, LowtideError
 from lowtide.interface import Estimate
+from lowtide.streams import generator
 from lowtide.tables.planning_attackers import PlanningAttacker
 from lowtide.types import Bools
 
@@ -74,7 +75,7 @@ class ColumnPlanner:
         self.attacker, self.keep, self.hide, self.worth, self.budget = attacker, keep, hide, worth, budget
         self.utility = utility
         self.utility_feature = np.zeros(len(keep), dtype=bool) if utility_feature is None else utility_feature
-        self.rng, self.tick = np.random.default_rng([seed, 3]), tick
+        self.rng, self.tick = generator(seed, "table planning orders"), tick
 
     def search(self, kept: float | None = None) -> Search:
         """Find the trade-off curve and a choice on it: for the budget, or the one that keeps the share `kept`."""

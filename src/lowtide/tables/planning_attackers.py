@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from lowtide.density.artefact import Density, FitReport
 from lowtide.density.critics.base import Critic
 from lowtide.density.critics.masked import Masked
-from lowtide.density.crossfit import stratified_folds
 from lowtide.density.masked_fitting import fit_masked
 from lowtide.density.masking import MaskSampler
 from lowtide.density.objectives import normalise
@@ -20,6 +19,8 @@ from lowtide.density.options import Options
 from lowtide.disclose.budget import Reading
 from lowtide.features import Features
 from lowtide.labels import Classes
+from lowtide.splits import stratified_sample, three_tenths
+from lowtide.streams import generator
 from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.encoder import TableEncoder
 from lowtide.tables.histories import Around
@@ -98,9 +99,9 @@ class MaskedAttacker:
         if standins is not None:
             self.features, rows = doubled(features), np.concatenate([rows, standins], axis=1)
         everything = LabelledRows(rows, data.codes, data.classes)
-        held = stratified_folds(data.codes, 10, np.random.default_rng([options.seed, 1])) < 3
-        self.training = _sample(everything.take(np.flatnonzero(~held)), _TRAINING_ROWS, options.seed)
-        self.held_out = _sample(everything.take(np.flatnonzero(held)), _HELD_OUT_ROWS, options.seed)
+        rest, held = three_tenths(data.codes, generator(options.seed, "table planning rows"))
+        self.training = _sample(everything.take(rest), _TRAINING_ROWS, options.seed)
+        self.held_out = _sample(everything.take(held), _HELD_OUT_ROWS, options.seed)
         self.fits = 0
 
     def refit(self, released: Bools, least: Bools, most: Bools) -> None:
@@ -139,9 +140,9 @@ class RefittedAttacker:
     def __init__(self, data: LabelledRows, standins: Floats32, features: Features, seed: int) -> None:
         self.features, self.classes, self.seed = features, data.classes, seed
         both = LabelledRows(np.concatenate([data.rows, standins], axis=1), data.codes, data.classes)
-        held = stratified_folds(data.codes, 10, np.random.default_rng([seed, 1])) < 3
-        self.training = _sample(both.take(np.flatnonzero(~held)), 2 * _TRAINING_ROWS, seed)
-        self.held_out = _sample(both.take(np.flatnonzero(held)), 2 * _HELD_OUT_ROWS, seed)
+        rest, held = three_tenths(data.codes, generator(seed, "table planning rows"))
+        self.training = _sample(both.take(rest), 2 * _TRAINING_ROWS, seed)
+        self.held_out = _sample(both.take(held), 2 * _HELD_OUT_ROWS, seed)
         self._known: dict[bytes, Reading] = {}
 
     def refit(self, released: Bools, least: Bools, most: Bools) -> None:
@@ -180,6 +181,4 @@ def _sample(data: LabelledRows, most: int, seed: int) -> LabelledRows:
     """About `most` rows, every class in its share."""
     if len(data.codes) <= most:
         return data
-    folds = -(-len(data.codes) // most)
-    part = stratified_folds(data.codes, folds, np.random.default_rng([seed, 2]))
-    return data.take(np.flatnonzero(part == 0))
+    return data.take(stratified_sample(data.codes, most, generator(seed, "table planning sample")))

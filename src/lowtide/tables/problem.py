@@ -15,6 +15,7 @@ from lowtide.disclose.rehearsal import LEAST_PER_CLASS, LEAST_ROWS, Check, Tick
 from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.splits import stratified
+from lowtide.streams import generator, stream
 from lowtide.tables.estimating import estimate
 from lowtide.tables.layout import owners
 from lowtide.tables.mechanism import TableMechanism
@@ -66,7 +67,7 @@ class TableProblem:
         Among equal copies a plan keeps the one that happens to tell least in the rows it is made from; judged by the
         same rows it would flatter itself.
         """
-        split = stratified(self.data.codes, _JUDGING, seed=np.random.SeedSequence([self.options.seed, 8]))
+        split = stratified(self.data.codes, _JUDGING, seed=stream(self.options.seed, "table judged rows"))
         return np.isin(np.arange(len(self.data.codes)), split.aside)
 
     def planning(self, data: LabelledRows) -> LabelledRows:
@@ -104,7 +105,7 @@ class TableProblem:
         classes, codes = self.data.classes, self.data.codes
         options = replace(self.options, seed=self.options.seed + 7)
         leakage = estimate(seen, codes, classes, options, judged=self.judged)
-        some = _attacked(codes, np.random.default_rng([self.options.seed, 5]))
+        some = _attacked(codes, generator(self.options.seed, "table attacked rows"))
         attacks = attack(
             seen[some],
             codes[some],

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lowtide.density.artefact import Density
-from lowtide.density.crossfit import stratified_folds
 from lowtide.density.estimates import mean_with_interval
 from lowtide.density.tide import TIDE
 from lowtide.errors import LowtideError
@@ -17,13 +16,14 @@ from lowtide.formatting import html_of, text_of
 from lowtide.interface import NATS_PER_BIT, Estimate, TextTable
 from lowtide.labels import read_classes
 from lowtide.results import Reported
+from lowtide.splits import three_tenths
+from lowtide.streams import STREAMS, generator_for
 from lowtide.tables.describing import Column
 from lowtide.tables.encoder import take_rows
 from lowtide.types import Floats
 
 _HELD_OUT_ROWS = 4000
 _ORDERS = 16
-_ROOM = 0x5CA4
 
 
 @dataclass(frozen=True)
@@ -144,16 +144,15 @@ def scan(
     rows = x.shape[0] if hasattr(x, "shape") else len(x)
     if rows != len(codes):
         raise LowtideError(f"x has {rows} rows and s has {len(codes)}; they must match")
-    rng = np.random.default_rng([_ROOM, len(codes)])
-    held = np.flatnonzero(stratified_folds(codes, 10, rng) < 3)
-    rest = np.setdiff1d(np.arange(len(codes)), held)
+    rng = generator_for("table scan", len(codes))
+    rest, held = three_tenths(codes, rng)
     labels = np.array(classes.labels, dtype=object)[codes]
     density = tide.fit(take_rows(x, rest), labels[rest]).artefact
     if not isinstance(density, Density):
         raise LowtideError("a scan needs a secret of finitely many values; put numbers into bins first")
     held = rng.permutation(held)[:_HELD_OUT_ROWS]
     judged, at = take_rows(x, held), (np.arange(len(held)), slice(None), density.classes.encode(labels[held]))
-    shares = density.shapley(judged, orders=_ORDERS, seed=_ROOM).values[at]
+    shares = density.shapley(judged, orders=_ORDERS, seed=STREAMS["table scan"]).values[at]
     steps = np.asarray(density.conditionals(judged), dtype=np.float64)[at]
     m = len(density.features)
     alone = np.stack([density.observed(judged, np.arange(m) == j)[at[0], at[2]] for j in range(m)], axis=1)

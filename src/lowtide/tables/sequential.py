@@ -18,6 +18,7 @@ from lowtide.density.artefact import Density
 from lowtide.density.options import Options
 from lowtide.disclose.saved import Parts, density_parts, read_density, read_mask
 from lowtide.features import Features
+from lowtide.streams import generator
 from lowtide.tables.histories import Histories
 from lowtide.tables.planning_attackers import LabelledRows, doubled, economical, fit_critic
 from lowtide.types import Bools, Floats, Floats32
@@ -129,7 +130,7 @@ def fit_sequential(
         start: (n, m) flags to start from, those of a similar rule; random ones by default.
         tick: called with the share of the work that is done.
     """
-    rng = np.random.default_rng([options.seed, 4])
+    rng = generator(options.seed, "table histories")
     if len(data.codes) > _TRAINING_ROWS:
         index = np.sort(rng.choice(len(data.codes), _TRAINING_ROWS, replace=False))
         data, standins, start = data.take(index), standins[index], None if start is None else start[index]

@@ -19,7 +19,8 @@ from lowtide.density.estimates import mean_with_interval
 from lowtide.errors import LowtideError, count, one_of, real, within
 from lowtide.interface import Estimate
 from lowtide.labels import is_vector
-from lowtide.splits import stratified
+from lowtide.splits import at_random, stratified
+from lowtide.streams import derived_seed, generator, stream
 from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.comparison import is_frame, row_count, same_columns, without
 from lowtide.tables.encoder import Rows, read_table
@@ -30,7 +31,6 @@ FEWEST_ROWS = 10
 _MOST_CLASSES = 20  # of whole numbers, before they are taken for amounts
 _CLASSIFIERS = ("boosted trees", "logistic regression")
 _TREE_COLUMNS = 512
-_ROOM = 0x5554494C  # keeps the seeds of this room apart from those of data and other rooms
 Found = tuple[Prediction, dict[Data, tuple[Prediction, ...]]]
 """What guessing achieves, and the predictions from each table."""
 
@@ -84,7 +84,7 @@ def predicts(
 
 def predict_classes(rows: dict[Data, Rows], codes: Labels, *, test_share: float, seed: int, level: float) -> Found:
     """Predict classes with the attackers' models: what is wanted and what is not are learnt alike."""
-    train, test = stratified(codes, test_share, seed=np.random.SeedSequence([seed, _ROOM]))
+    train, test = stratified(codes, test_share, seed=stream(seed, "utility"))
     truth, prior = codes[test], np.bincount(codes[train]) / len(train)
 
     def scored(model: str, data: Data, q: Floats) -> Prediction:
@@ -103,9 +103,8 @@ def predict_number(rows: dict[Data, Rows], u: Floats, *, test_share: float, seed
         raise LowtideError("u is the same number in every row; there is nothing to predict")
     if len(u) < FEWEST_ROWS:
         raise LowtideError(f"u has {len(u)} rows; at least {FEWEST_ROWS} are needed to train and to test on")
-    order = np.random.default_rng(np.random.SeedSequence([seed, _ROOM])).permutation(len(u))
     aside = int(np.clip(round(test_share * len(u)), 2, len(u) - 5))
-    test, train = np.sort(order[:aside]), np.sort(order[aside:])
+    train, test = at_random(len(u), aside, generator(seed, "utility"))
     middle = np.full(len(test), u[train].mean())
 
     def scored(model: str, data: Data, guess: Floats) -> Prediction:
@@ -140,7 +139,7 @@ def r_squared(guess: Floats, truth: Floats, *, baseline: Floats, level: float = 
 
 
 def _regressors(table: Any, seed: int) -> dict[str, Any]:
-    state = int(np.random.SeedSequence([seed, _ROOM]).generate_state(1)[0])
+    state = derived_seed(seed, "utility")
     scaler = StandardScaler(with_mean=not sparse.issparse(table))
     models: dict[str, Any] = {"ridge regression": make_pipeline(scaler, RidgeCV(np.logspace(-2, 4, 7)))}
     if not sparse.issparse(table):

@@ -16,6 +16,7 @@ from lowtide.errors import Floats, LowtideError, count, one_of
 from lowtide.formatting import html_of, printable, text_of, visible
 from lowtide.interface import NATS_PER_BIT, TextTable
 from lowtide.labels import Label
+from lowtide.streams import generator
 from lowtide.texts.cleaning import checked
 from lowtide.texts.partial import PartialText, text_vocabulary
 from lowtide.texts.remedies import Remedy, remedy
@@ -31,7 +32,6 @@ _ROWS = 1 << 15  # sets of terms to score in all: very long texts make do with f
 _BLOCK = 1 << 21  # numbers of running sums to hold at once
 _SHOWN = 12  # words in the printed table
 _WEAK = 0.03  # of the evidence in a text, from which on a word is shown as telling
-_STREAM = 41_713  # keeps the orders apart from data drawn with the same seed
 
 
 class Span(NamedTuple):
@@ -267,7 +267,7 @@ def _shapley(partial: PartialText, seed: int) -> tuple[Floats, Floats, int]:
     if partial.size <= _EXACT:
         values = _exact(partial)
         return values, np.zeros_like(values), 0
-    rng = np.random.default_rng(np.random.SeedSequence([seed, _STREAM]))
+    rng = generator(seed, "text explanation")
     pairs = int(np.clip(_ROWS // (2 * partial.size), 2, _PAIRS))
     total = squares = np.zeros(1)
     for orders in _orders(partial.size, pairs, rng):

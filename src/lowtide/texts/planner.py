@@ -17,6 +17,7 @@ from lowtide.disclose.rehearsal import Check, Rehearsal, Task, Tick, read_secret
 from lowtide.errors import LowtideError, count
 from lowtide.labels import Classes
 from lowtide.splits import read_groups
+from lowtide.streams import stream
 from lowtide.texts.encoder import TextEncoder, as_texts
 from lowtide.texts.fitting import fit_texts
 from lowtide.texts.hider import TextHider
@@ -28,7 +29,6 @@ from lowtide.texts.terms import TermOptions, Vocabulary, find_terms
 from lowtide.threads import one_thread
 from lowtide.types import Bools, Labels
 
-_ROOM = 0x7E0D  # rehearsals share no random numbers with data drawn with the same seed
 _OPTIONS = TermOptions(min_count=2)
 _SHOWN = (
     "There is no worst-case bound: the words that are left are released as they are, and what they tell rests on the "
@@ -115,7 +115,7 @@ class TextPlanner:
         keep, hide = (_listed(name, getattr(task, name), encoder.vocabulary) for name in ("keep", "hide"))
         if (keep & hide).any():
             raise LowtideError(f"{int((keep & hide).sum())} term(s) cannot be both kept and hidden; choose")
-        key = np.random.SeedSequence([seed, _ROOM]).generate_state(KEY_BYTES // 4).tobytes()
+        key = stream(seed, "text rehearsal").generate_state(KEY_BYTES // 4).tobytes()
         problem = TextProblem(
             texts,
             codes,

@@ -13,7 +13,8 @@ from lowtide.disclose.noise import KeyedNoise
 from lowtide.disclose.rehearsal import Check, Tick, hide_until_agreed
 from lowtide.errors import LowtideError
 from lowtide.labels import Classes
-from lowtide.splits import Split, grouped, stratified
+from lowtide.splits import Split, set_aside, some_rows
+from lowtide.streams import generator, stream
 from lowtide.texts.encoder import TextEncoder
 from lowtide.texts.planning import TermPlanner
 from lowtide.texts.policies import FixedTerms, TermPolicy
@@ -63,7 +64,7 @@ class TextProblem:
     @cached_property
     def judged(self) -> Bools:
         """(n,) texts that judge a release and have no part in planning it; the others are for planning."""
-        split = self._split(np.arange(len(self.codes)), _JUDGING, 0x7E1)
+        split = self._split(np.arange(len(self.codes)), _JUDGING, "text judged rows")
         return np.isin(np.arange(len(self.codes)), split.aside)
 
     @cached_property
@@ -74,7 +75,7 @@ class TextProblem:
     def plan(self, *, stop: Budget | None = None, tick: Tick = lambda _: None) -> FixedTerms:
         """The order in which terms are best hidden, and the curve; nothing is hidden yet but what must be."""
         rows = self._some(np.flatnonzero(~self.judged), _PLANNED)
-        split = self._split(rows, _READING, 0x7E2)
+        split = self._split(rows, _READING, "text planning rows")
         counts = self.encoder.vocabulary.counts([self.texts[row] for row in rows])
         codes = self.codes[rows]
         prior = np.bincount(codes, minlength=len(self.classes.labels)) / len(codes)
@@ -114,15 +115,11 @@ class TextProblem:
     def _some(self, rows: Labels, most: int) -> Labels:
         if len(rows) <= most:
             return rows
-        rng = np.random.default_rng(np.random.SeedSequence([self.seed, 0x7E3]))
-        return np.sort(rng.permutation(rows)[:most])
+        return some_rows(rows, most, generator(self.seed, "text sample"))
 
-    def _split(self, rows: Labels, share: float, room: int) -> Split:
-        seed = np.random.SeedSequence([self.seed, room])
-        if self.groups is None:
-            return stratified(self.codes[rows], share, seed=seed)
-        numbers = np.unique(self.groups[rows], return_inverse=True)[1]
-        return grouped(self.codes[rows], numbers, share, seed=seed)
+    def _split(self, rows: Labels, share: float, name: str) -> Split:
+        numbers = None if self.groups is None else np.unique(self.groups[rows], return_inverse=True)[1]
+        return set_aside(self.codes[rows], numbers, share, seed=stream(self.seed, name))
 
 
 def make_plan(

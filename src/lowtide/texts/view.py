@@ -20,6 +20,8 @@ from lowtide.report.contents import FEWEST, Drawing, Findings, Mark, Outline, Se
 from lowtide.report.html import fill
 from lowtide.report.svg import Across, Chart, grid, stand_alone, whisker
 from lowtide.report.words import leaks_in_words
+from lowtide.splits import some_rows
+from lowtide.streams import generator
 from lowtide.texts.explaining import explain
 from lowtide.texts.hider import TextHider
 from lowtide.texts.lists import MarkedText, TermLists, ToldTerm, describe_terms, is_sure, told_range
@@ -41,7 +43,6 @@ _KEY = (
     ("whisker", "its interval; an arrow where it goes on"),
 )
 _LISTED = 200  # terms of each class in a report
-_ROOM = 0x7E7
 _BARS = 20  # terms of a class that are drawn
 _ROWS = 60  # of a table
 _ROW = 36  # pixels of a term in a chart
@@ -124,9 +125,9 @@ def term_lists(scan: TextScan, samples: tuple[MarkedText, ...] = ()) -> TermList
 
 def sample_texts(scan: TextScan, texts: Sequence[str], single: int, seed: int) -> tuple[MarkedText, ...]:
     """Single texts with their telling words marked, for a report that stays inside."""
-    rng = np.random.default_rng([seed, _ROOM])
+    rng = generator(seed, "text report")
     result = []
-    for row in np.sort(rng.permutation(len(texts))[: max(0, single)]).tolist():
+    for row in some_rows(len(texts), max(0, single), rng).tolist():
         told = explain(scan.density, texts[row])
         evidence = float(np.abs([word.shapley[told.about] for word in told.words]).sum()) if told.words else 0.0
         spans = tuple((span.text, evidence * (span.share or 0.0)) for span in told.spans())

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.covariance import ledoit_wolf
 
+from lowtide.splits import others
 from lowtide.types import Floats
-from lowtide.vectors.separable import Gain, Order, Parts, Separable, Zero, gains_of, others
+from lowtide.vectors.separable import Gain, Order, Parts, Separable, Zero, gains_of
 
 _CEILING = 0.999  # a correlation of 1 would have infinite density
 _LEAST = 1e-6  # correlations below it are rounding

@@ -25,6 +25,7 @@ from lowtide.density.tide import RECIPES, Recipe, read_seed, warn_if_overfitted
 from lowtide.errors import LowtideError, count, one_of, within
 from lowtide.interface import Estimate
 from lowtide.progress import progress_bar
+from lowtide.splits import others, random_folds, some_rows
 from lowtide.tables.encoder import read_table
 from lowtide.threads import one_thread
 from lowtide.types import Floats
@@ -33,7 +34,7 @@ from lowtide.vectors.columns import Hermite, Normaliser, read_vector
 from lowtide.vectors.copula import CopulaRecipe, choose_recipe
 from lowtide.vectors.pairwise import PairwiseSettings, correct, p_value
 from lowtide.vectors.residual import Residual, ResidualSettings, fit_residual
-from lowtide.vectors.separable import Separable, Sum, Zero, folds, normaliser, orders, others
+from lowtide.vectors.separable import Separable, Sum, Zero, normaliser, orders
 
 _LEVEL, _DRAWS = 0.05, 399
 _MOST_ROWS = 10_000  # more do not change which structure is found, and pairs grow with the square
@@ -164,11 +165,11 @@ def fit_structured(x: Floats, s: Floats, options: Options) -> tuple[Structured, 
         on the cautious side, for the critic itself has seen twice the rows.
     """
     rng = np.random.default_rng(options.seed)
-    chosen = np.sort(rng.permutation(len(x))[:_MOST_ROWS])
+    chosen = some_rows(len(x), _MOST_ROWS, rng)
     x, s = x[chosen], s[chosen]
     held_out = np.empty(len(x))
     with progress_bar("fitting pairs", _HELD_OUT_FOLDS + 1, options.progress) as tick:
-        for done, held in enumerate(folds(len(x), _HELD_OUT_FOLDS, rng), start=1):
+        for done, held in enumerate(random_folds(len(x), _HELD_OUT_FOLDS, rng), start=1):
             rest = others(len(x), held)
             held_out[held] = _fit(x[rest], s[rest], options).values(x[held], s[held])
             tick(done)
@@ -208,7 +209,7 @@ def _independence(s: Floats, x: Floats, rng: np.random.Generator) -> float:
 
 def _bases(s: Floats, x: Floats, options: Options, rng: np.random.Generator) -> list[Separable]:
     """The copula, and the copula with its correction if that is a clear gain."""
-    parts = folds(len(s), min(options.folds, len(s) // 2), rng)
+    parts = random_folds(len(s), min(options.folds, len(s) // 2), rng)
     recipe: CopulaRecipe | None = choose_recipe(s, x, parts)
 
     def copula(a: Floats, b: Floats) -> Separable:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
+from lowtide.splits import others
 from lowtide.types import Floats
 from lowtide.vectors.columns import Hermite
-from lowtide.vectors.separable import Gain, Order, Parts, Separable, gains_of, orders, others
+from lowtide.vectors.separable import Gain, Order, Parts, Separable, gains_of, orders
 
 
 def _statistics(left: Floats, right: Floats) -> tuple[float, float]:

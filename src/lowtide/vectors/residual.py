@@ -14,9 +14,10 @@ from torch import Tensor
 from torch.nn.functional import silu
 
 from lowtide.density.objectives import Objective, get_objective
+from lowtide.splits import others, random_folds
 from lowtide.training import BestWeights, minimise
 from lowtide.types import Floats
-from lowtide.vectors.separable import Gain, Order, Separable, folds, gains, orders, others
+from lowtide.vectors.separable import Gain, Order, Separable, gains, orders
 
 _NETWORK_REACH = 4.0  # inputs beyond it are held there: what networks say about a tail they never saw is noise
 
@@ -265,7 +266,7 @@ def fit_residual(
         The base, the networks on it or None, and their held-out gain over the last base.
     """
     n, count = len(s), setup.members
-    parts = folds(n, count, np.random.default_rng(seed))
+    parts = random_folds(n, count, np.random.default_rng(seed))
     stop = [parts[(k + 1) % count] for k in range(count)]
     train = [others(n, parts[k], stop[k]) for k in range(count)]
     totals = []

@@ -152,13 +152,3 @@ def normaliser(product: Floats, trim: float) -> float:
     if excess(trim) >= 0:
         return trim
     return float(brentq(excess, -trim, trim, xtol=1e-12))
-
-
-def folds(n: int, count: int, rng: np.random.Generator) -> list[Order]:
-    """A random partition of range(n) into `count` sorted parts whose sizes differ by at most 1."""
-    return [np.sort(part) for part in np.array_split(rng.permutation(n), count)]
-
-
-def others(n: int, *out: Order) -> Order:
-    """The rows of range(n) that are in none of the parts `out`, sorted."""
-    return np.setdiff1d(np.arange(n), np.concatenate(out))
