@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from image_frontiers import Codes, Faces, Judge, hide, load
+from image_frontiers import Faces, Judge, hide, load
 from lowtide import TIDE, Obfuscator
 from lowtide.density.artefact import Density
 from lowtide.errors import LowtideError
@@ -23,6 +23,7 @@ from lowtide.images.encoder import Grid, Stack
 from lowtide.images.planner import ImageSettings
 from lowtide.images.policies import FixedPatches
 from lowtide.labels import read_classes
+from lowtide.types import Ints
 from peers.adversarial import AdversarialFilter
 from peers.image_hiders import LowerNoise, LowerRedacted
 
@@ -104,7 +105,7 @@ def faces(setup: Setup) -> Faces:
     return load(setup.data, SECRET, size=setup.size, most=700 if setup.quick else None)
 
 
-def labels(setup: Setup, name: str) -> Codes:
+def labels(setup: Setup, name: str) -> Ints:
     """One label of all faces, in classes."""
     return read_classes(faces(setup).folder.column(name))[1]
 

@@ -13,14 +13,13 @@ import warnings
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lowtide import TIDE, worlds
 from lowtide.report.console import parse_arguments, print_table, write_json
+from lowtide.types import Floats, Ints
 from lowtide.worlds import FiniteWorld
 from peers.estimators import Classifier, Neighbours
 
-Floats = NDArray[np.float64]
 World = FiniteWorld[Floats]
 TRIM, TRAIN, TEST = 3.0, 2000, 5000
 
@@ -52,7 +51,7 @@ def laws() -> dict[str, World]:
     }
 
 
-def error(estimate: Floats, truth: Floats, s: NDArray[np.intp]) -> float:
+def error(estimate: Floats, truth: Floats, s: Ints) -> float:
     """Mean |estimate − truth| at the true class, both trimmed."""
     at = np.arange(len(s)), s
     return float(np.abs(np.clip(estimate[at], -TRIM, TRIM) - np.clip(truth[at], -TRIM, TRIM)).mean())

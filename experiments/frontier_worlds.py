@@ -13,15 +13,14 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lowtide import TIDE, Obfuscator, worlds
 from lowtide.attack.panel import attack
 from lowtide.auditing.change import column_rms, overall_rms
-from lowtide.errors import Floats
 from lowtide.interface import World
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.tables.policies import FixedColumns
+from lowtide.types import Floats, Ints
 from peers.erasers import CorrelationRemover, Leace
 from peers.hiders import MutualInformation, RandomFeatures, Rival, UniformNoise
 from plots import Series, plot_frontiers
@@ -55,9 +54,9 @@ class Rows:
     """Reference rows to learn from, fresh rows to release."""
 
     x: Floats
-    s: NDArray[np.intp]
+    s: Ints
     fresh: Floats
-    secrets: NDArray[np.intp]
+    secrets: Ints
     seed: int
 
 

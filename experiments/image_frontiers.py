@@ -10,7 +10,6 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lowtide.attack import scores
 from lowtide.attack.attackers import Attacker, Together
@@ -25,8 +24,8 @@ from lowtide.images.mechanism import ImageMechanism
 from lowtide.images.opening import open_images
 from lowtide.interface import NATS_PER_BIT
 from lowtide.labels import read_classes
+from lowtide.types import Bools, Ints
 
-Codes = NDArray[np.intp]
 FIXED = ("small network",)
 _SMALL = "small network"
 
@@ -43,8 +42,8 @@ class Faces:
     """
 
     images: Images
-    s: Codes
-    train: NDArray[np.bool_]
+    s: Ints
+    train: Bools
     folder: ImageFolder
 
     def part(self, train: bool) -> Images:
@@ -131,7 +130,7 @@ class Judge:
         self,
         faces: Faces,
         *,
-        s: Codes | None = None,
+        s: Ints | None = None,
         fixed: Sequence[str] = FIXED,
         networks: bool = True,
         seed: int = 0,
@@ -181,7 +180,7 @@ class Judge:
         return judged
 
 
-def _right(attacker: Attacker, album: Album, codes: Codes) -> float:
+def _right(attacker: Attacker, album: Album, codes: Ints) -> float:
     return float((attacker.probabilities(album).argmax(axis=1) == codes).mean())
 
 

@@ -8,12 +8,12 @@ against others; 0.5 is chance.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from lowtide.errors import LowtideError
 from lowtide.images.opening import open_images
 from lowtide.report.console import parse_arguments, print_table, write_json
+from lowtide.types import Floats32
 
 SIZES = (20, 50, 100, 200, 500, 1000)
 DIRECTIONS = (50, 200, 800)
@@ -40,15 +40,13 @@ def main() -> None:
         write_json(options.json, {"auc": {str(size): auc for size, auc in found.items()}})
 
 
-def whitenings(reference: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+def whitenings(reference: Floats32) -> list[Floats32]:
     """Maps onto leading directions of the reference, in units of their spread."""
     _, values, directions = np.linalg.svd(reference - reference.mean(axis=0), full_matrices=False)
     return [directions[:k].T / (values[:k] / np.sqrt(len(reference))) for k in DIRECTIONS]
 
 
-def strongest(
-    reference: NDArray[np.float32], faces: NDArray[np.float32], size: int, whiten: list[NDArray[np.float32]]
-) -> float:
+def strongest(reference: Floats32, faces: Floats32, size: int, whiten: list[Floats32]) -> float:
     """The best AUC of four ways to tell the first `size` faces, whose average is published, from the next ones."""
     middle = reference.mean(axis=0)
     average = np.rint(faces[:size].mean(axis=0)) - middle

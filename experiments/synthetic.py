@@ -16,10 +16,10 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.splits import random_folds
+from lowtide.types import Floats
 from lowtide.vectors import VectorTIDE
 from lowtide.vectors.artefact import Structured
 from lowtide.vectors.columns import Normaliser
@@ -29,7 +29,6 @@ from lowtide.vectors.separable import Zero
 from peers.estimators import Kernel, Neighbours, PlugIn, Ratio
 from synthetic_laws import Draw, Law, gaussian, square, three_way
 
-Floats = NDArray[np.float64]
 Method = Callable[[Draw, Draw, int], Floats]
 TRIM, ROWS, TRAIN = 5.0, 3000, 2100
 RHOS = (0.0, 0.1, 0.2, 0.5)

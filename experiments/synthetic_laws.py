@@ -6,11 +6,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lowtide import worlds
-
-Floats = NDArray[np.float64]
+from lowtide.types import Floats
 
 
 class Draw(NamedTuple):

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from lowtide import TIDE, Obfuscator
 from lowtide.attack import scores
@@ -32,13 +31,13 @@ from lowtide.tables.encoder import read_table
 from lowtide.tables.mechanism import TableMechanism
 from lowtide.tables.policies import FixedColumns
 from lowtide.threads import one_thread
+from lowtide.types import Bools, Floats32, Ints
 from peers.erasers import CorrelationRemover, Leace
 from peers.hiders import MutualInformation, RandomFeatures, Rival, UniformNoise
 from plots import Series, plot_frontiers
 
 PANEL = ("logistic regression", "boosted trees")  # on these tables nobody else reads more
 USERS = ("boosted trees",)
-Codes = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -56,9 +55,9 @@ class Task:
 
     name: str
     x: pa.Table
-    secret: Codes
-    utility: Codes | None
-    train: NDArray[np.bool_]
+    secret: Ints
+    utility: Ints | None
+    train: Bools
     seed: int
 
 
@@ -85,7 +84,7 @@ def load(folder: Path | None, file: str, *, drop: Sequence[str] = ()) -> pa.Tabl
     return table.drop_columns([name for name in drop if name in table.column_names])
 
 
-def codes(column: pa.ChunkedArray) -> Codes:
+def codes(column: pa.ChunkedArray) -> Ints:
     """The classes of a column."""
     return read_classes(column.to_pylist())[1]
 
@@ -97,9 +96,7 @@ def task(name: str, table: pa.Table, secret: str, utility: str | None, train: An
     return Task(name, rest, codes(table[secret]), useful, np.asarray(train, dtype=bool), seed)
 
 
-def best_auc(
-    rows: NDArray[np.float32], labels: Codes, train: Any, seed: int, names: Sequence[str]
-) -> tuple[Estimate, str]:
+def best_auc(rows: Floats32, labels: Ints, train: Any, seed: int, names: Sequence[str]) -> tuple[Estimate, str]:
     """The best AUC of some attackers on the test rows; they are trained on the others."""
     varied = rows[:, rows[train].std(axis=0) > 0]
     if varied.shape[1] == 0:
@@ -112,14 +109,14 @@ def best_auc(
     return max(found, key=lambda pair: pair[0].value)
 
 
-def judge(job: Task, method: str, setting: str, rows: NDArray[np.float32], kept: float) -> Release:
+def judge(job: Task, method: str, setting: str, rows: Floats32, kept: float) -> Release:
     """Attack released rows, and use them."""
     auc, attacker = best_auc(rows, job.secret, job.train, job.seed, PANEL)
     useful = None if job.utility is None else best_auc(rows, job.utility, job.train, job.seed, USERS)[0].value
     return Release(method, setting, kept, auc.value, auc.low, auc.high, attacker, useful)
 
 
-def ours(job: Task, rows: NDArray[np.float32], features: Features, budgets: Sequence[float]) -> Iterator[Release]:
+def ours(job: Task, rows: Floats32, features: Features, budgets: Sequence[float]) -> Iterator[Release]:
     """Every point that planning visits, and the ones it chooses: columns raw, noised or redacted."""
     place, seen = np.flatnonzero(job.train), set()
     for budget in budgets:
@@ -144,7 +141,7 @@ def _noise(hider: Obfuscator) -> tuple[tuple[int, ...], float | None]:
     return tuple(map(int, noised)), hider.mechanism_.lam
 
 
-def judge_point(job: Task, point: Point, rows: NDArray[np.float32], features: Features, mark: str) -> Release:
+def judge_point(job: Task, point: Point, rows: Floats32, features: Features, mark: str) -> Release:
     """Release the table as a point of the curve says, and judge it."""
     encoder = read_table(job.x)[1]
     mechanism = TableMechanism.build(encoder, features, rows[job.train], kind="redact")
@@ -160,7 +157,7 @@ def judge_point(job: Task, point: Point, rows: NDArray[np.float32], features: Fe
     return replace(judged, released=(*shown, *noised))
 
 
-def rivals(job: Task, rows: NDArray[np.float32], features: Features, quick: bool) -> Iterator[Release]:
+def rivals(job: Task, rows: Floats32, features: Features, quick: bool) -> Iterator[Release]:
     """The rivals of the audit."""
     every = list(range(2, len(features), 4 if quick else 1 if len(rows) < 10_000 else 2))
     ways: list[tuple[Rival, Sequence[float]]] = [

@@ -24,6 +24,7 @@ from lowtide.texts.policies import FixedTerms
 from lowtide.texts.rewriting import How, Rewriter, text_ids
 from lowtide.texts.substitutes import learn_similar
 from lowtide.texts.terms import TermOptions
+from lowtide.types import Bools, Ints
 
 KEPT = (0.95, 0.9, 0.8, 0.7, 0.6)
 LEARNT, TESTED = 40_000, 15_000  # tweets
@@ -67,9 +68,9 @@ class Corpus:
     """
 
     texts: list[str]
-    party: NDArray[np.intp]
+    party: Ints
     authors: NDArray[Any]
-    test: NDArray[np.bool_]
+    test: Bools
     seed: int
 
     @property
@@ -119,7 +120,7 @@ def _some(parts: Any, quick: bool, seed: int) -> Corpus:
     return Corpus(texts, np.array(party), np.array(authors), np.array(test), seed)
 
 
-def _orders(corpus: Corpus, plan: FixedTerms) -> Iterator[tuple[str, NDArray[np.intp]]]:
+def _orders(corpus: Corpus, plan: FixedTerms) -> Iterator[tuple[str, Ints]]:
     """Our order of hiding terms, and three others, from the same texts."""
     yield "plan, drop", plan.order
     counts = plan.vocabulary.counts(corpus.learnt)

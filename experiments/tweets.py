@@ -20,7 +20,7 @@ from sklearn.linear_model import LogisticRegression
 
 from lowtide import TIDE
 from lowtide.density.artefact import Density
-from lowtide.errors import Floats, LowtideError
+from lowtide.errors import LowtideError
 from lowtide.files import write_whole
 from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.report.console import parse_arguments, print_table, write_json
@@ -29,6 +29,7 @@ from lowtide.texts.reading import TextSet, read_texts
 from lowtide.texts.scan import TermTable, scan_terms, top_terms
 from lowtide.texts.terms import TermOptions
 from lowtide.texts.view import draw_lists
+from lowtide.types import Floats, Ints
 from plots import Series, plot_frontiers
 from tweet_releases import Released, releases
 
@@ -57,7 +58,7 @@ class Told:
     right: float
 
 
-Parts = dict[str, tuple[TextSet, NDArray[np.intp]]]
+Parts = dict[str, tuple[TextSet, Ints]]
 """Texts and parties, 0 or 1, by split."""
 
 
@@ -108,7 +109,7 @@ def load(folder: Path | None, quick: bool) -> Parts:
     return parts
 
 
-def labels(party: NDArray[np.intp]) -> NDArray[np.str_]:
+def labels(party: Ints) -> NDArray[np.str_]:
     """The parties by their letters."""
     return np.array(["D", "R"])[party]
 

@@ -9,17 +9,16 @@ from __future__ import annotations
 from itertools import permutations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lowtide import TIDE, worlds
 from lowtide.report.console import parse_arguments, print_table, write_json
+from lowtide.types import Floats, Ints
 from lowtide.worlds import ShiftedGaussian
 
-Floats = NDArray[np.float64]
 NAMES = ("age", "income", "commute", "height", "pets", "shoe size")
 
 
-def exact_shares(world: ShiftedGaussian, x: Floats, s: NDArray[np.intp], orders: int, seed: int) -> Floats:
+def exact_shares(world: ShiftedGaussian, x: Floats, s: Ints, orders: int, seed: int) -> Floats:
     """Mean Shapley value of each feature at the true secret, over random orders (all of them when there are few)."""
     m = len(world.features)
     every = list(permutations(range(m)))

@@ -20,12 +20,12 @@ import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
-from lowtide.errors import Floats, LowtideError, count, within
+from lowtide.errors import LowtideError, count, within
 from lowtide.images.convnets import to_input
 from lowtide.images.encoder import Images, as_images
 from lowtide.threads import one_thread
 from lowtide.training import seeded
-from lowtide.types import Pixels
+from lowtide.types import Floats, Pixels
 from peers.filter_training import Training
 from peers.image_hiders import RivalledImages
 from peers.unet import UNet

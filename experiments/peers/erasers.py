@@ -15,8 +15,9 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from lowtide.errors import Floats, LowtideError, within
-from peers.hiders import Labels, Rival, Transform
+from lowtide.errors import LowtideError, within
+from lowtide.types import Floats, Labels
+from peers.hiders import Rival, Transform
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,12 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, mse_loss
 
-from lowtide.errors import Floats
 from lowtide.images.convnets import augment, fast, small_cnn, to_input
 from lowtide.images.encoder import Images
 from lowtide.labels import read_classes
 from lowtide.progress import progress_bar
 from lowtide.training import descend, minimise, shuffled_batches
-from lowtide.types import Ints
+from lowtide.types import Floats, Ints
 from peers.unet import UNet
 
 if TYPE_CHECKING:

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.feature_selection import mutual_info_classif
 
 from lowtide.auditing.change import column_rms, overall_rms
-from lowtide.errors import Floats, LowtideError, count, within
+from lowtide.errors import LowtideError, count, within
 from lowtide.features import Features, one_per_column
+from lowtide.types import Bools, Floats, Labels
 
-Labels = NDArray[np.intp]
 Transform = Callable[[Floats, Labels | None], Floats]
 _ROOM = 0x52495641  # keeps the seeds of this room apart from those of data and other rooms
 _FEW_VALUES = 20  # a column of at most as many whole numbers is counted, not measured
@@ -223,7 +223,7 @@ def _redaction(rows: Floats, features: Features, hidden: Labels) -> Transform:
     return lambda x, _: np.where(columns, constant, x)
 
 
-def _counted(rows: Floats) -> NDArray[np.bool_]:
+def _counted(rows: Floats) -> Bools:
     """Which columns hold few whole numbers: the neighbour estimate of a measured column does not fit them."""
     whole = (rows == np.round(rows)).all(axis=0)
     few = [len(np.unique(column)) <= _FEW_VALUES for column in rows.T]

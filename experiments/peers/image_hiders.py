@@ -25,7 +25,7 @@ from scipy import ndimage
 from lowtide.auditing.change import overall_rms, relative
 from lowtide.errors import LowtideError, count, within
 from lowtide.images.encoder import Grid, Images, Stack, as_images, mean_image
-from lowtide.types import Ints, Pixels
+from lowtide.types import Bools, Ints, Pixels
 
 Change = Callable[[Pixels], Pixels]
 Shape = tuple[int, int, int]
@@ -273,13 +273,13 @@ def _bytes(values: NDArray[Any]) -> Pixels:
     return np.clip(np.rint(values), 0, 255).astype(np.uint8)
 
 
-def _lower(shape: Shape, share: float) -> NDArray[np.bool_]:
+def _lower(shape: Shape, share: float) -> Bools:
     """(height, width) which pixels lie in the lower part; a row that is cut counts where most of it is."""
     height, width, _ = shape
     return np.repeat(np.arange(height)[:, None] >= height - round(share * height), width, axis=1)
 
 
-def _redaction(images: Images, hidden: NDArray[np.bool_]) -> tuple[Change, float]:
+def _redaction(images: Images, hidden: Bools) -> tuple[Change, float]:
     """Show one colour where pixels are hidden: nothing of the value is left.
 
     Not the mean of each place, which has a face: a reader would take the mean's smile for one that was not hidden.
@@ -288,7 +288,7 @@ def _redaction(images: Images, hidden: NDArray[np.bool_]) -> tuple[Change, float
     return lambda pixels: np.where(hidden[..., None], shown, pixels), float(hidden.mean())
 
 
-def _noise(hidden: NDArray[np.bool_], strength: float, seed: int) -> tuple[Change, float]:
+def _noise(hidden: Bools, strength: float, seed: int) -> tuple[Change, float]:
     """Add noise to some pixels, (height, width), drawn anew for every image but always the same for one image."""
     scale = _RANGE * float(within("strength", strength, 0.0, np.inf, high_open=True))
     count("seed", seed, 0)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from lowtide.types import Floats
+
 Choice = TypeVar("Choice", bound=str)
 _ROUNDING = 1e-9  # how far a sum of probabilities may be off
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from lowtide.errors import LowtideError, count
+from lowtide.types import Bools, Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +23,7 @@ class Features:
         names: m names, for people.
     """
 
-    groups: NDArray[np.intp]
+    groups: Ints
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:
@@ -46,7 +47,7 @@ class Features:
     def __hash__(self) -> int:
         return hash((self.names, self.groups.tobytes()))
 
-    def mask(self, mask: ArrayLike) -> NDArray[np.bool_]:
+    def mask(self, mask: ArrayLike) -> Bools:
         """Check a mask over features, of shape (m,) or (n, m), and return it as booleans."""
         array = np.asarray(mask)
         if array.dtype != np.bool_:
@@ -55,7 +56,7 @@ class Features:
             raise LowtideError(f"mask must have shape ({len(self)},) or (n, {len(self)}), got {array.shape}")
         return array
 
-    def columns(self, mask: ArrayLike) -> NDArray[np.bool_]:
+    def columns(self, mask: ArrayLike) -> Bools:
         """Spread a mask over features, (m,) or (n, m), to the columns they own."""
         return self.mask(mask)[..., self.groups]
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lowtide.types import Bools, Labels
+from lowtide.types import Bools, Floats, Labels
 
 NATS_PER_BIT = math.log(2.0)
 
@@ -98,23 +97,23 @@ class World(Protocol[X]):
     """A law of (X, S) with finite S whose information density is known exactly, in nats."""
 
     @property
-    def prior(self) -> NDArray[np.float64]:
+    def prior(self) -> Floats:
         """P(S), of shape (|S|,)."""
         ...
 
-    def sample(self, n: int, seed: int) -> Sample[X, NDArray[np.intp]]:
+    def sample(self, n: int, seed: int) -> Sample[X, Labels]:
         """Draw n rows; the same seed gives the same rows."""
         ...
 
-    def density(self, x: X) -> NDArray[np.float64]:
+    def density(self, x: X) -> Floats:
         """`i(s; x)`, of shape (n, |S|)."""
         ...
 
-    def prefixes(self, x: X) -> NDArray[np.float64]:
+    def prefixes(self, x: X) -> Floats:
         """`i(s; x^j)` for j = 0 … m, of shape (n, m + 1, |S|)."""
         ...
 
-    def observed(self, x: X, mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def observed(self, x: X, mask: Bools) -> Floats:
         """`i(s; x_A)` for the features A where `mask` is true, of shape (n, |S|)."""
         ...
 
@@ -231,7 +230,7 @@ class Changed(NamedTuple):
 
     samples: Any
     rows: int
-    hidden: NDArray[np.float64] | None
+    hidden: Floats | None
     units: float
     changed: float
 

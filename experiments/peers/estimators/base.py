@@ -18,11 +18,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lowtide.density.estimates import mean_with_interval
-from lowtide.errors import Floats, LowtideError, one_of, within
+from lowtide.errors import LowtideError, one_of, within
 from lowtide.interface import Estimate
 from lowtide.labels import Classes, Label, is_vector, read_classes
 from lowtide.tables.encoder import read_rows
-from lowtide.types import Labels
+from lowtide.types import Floats, Labels
 from lowtide.vectors.columns import read_vector
 
 SecretKind = Literal["auto", "classes", "vector"]

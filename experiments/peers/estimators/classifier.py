@@ -15,8 +15,8 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import StratifiedKFold
 
-from lowtide.errors import Floats, LowtideError, count, one_of
-from lowtide.types import Labels
+from lowtide.errors import LowtideError, count, one_of
+from lowtide.types import Floats, Labels
 from peers.estimators.base import Baseline, SecretKind
 
 Calibration = Literal["sigmoid", "isotonic", "temperature"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lowtide.errors import Floats
+from lowtide.types import Floats
 from peers.estimators.base import in_chunks, squared_distances
 
 _WIDTHS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)  # of the median distance between centres

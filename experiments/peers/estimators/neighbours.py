@@ -11,8 +11,8 @@ import numpy as np
 from scipy.spatial import KDTree
 from scipy.special import digamma
 
-from lowtide.errors import Floats, LowtideError, count
-from lowtide.types import Labels
+from lowtide.errors import LowtideError, count
+from lowtide.types import Floats, Labels
 from peers.estimators.base import Baseline, Scaler, SecretKind, in_chunks
 
 _SMOOTHING = 1.0  # pseudo-rows that follow the prior: no class is ever impossible

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lowtide.errors import Floats, count
-from lowtide.types import Labels
+from lowtide.errors import count
+from lowtide.types import Floats, Labels
 from peers.estimators.base import Baseline, SecretKind
 
 Codes = NDArray[np.int32]

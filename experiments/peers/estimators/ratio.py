@@ -8,14 +8,11 @@ kernels and the ridge. The product law enters through all n² pairs at once: a G
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lowtide.errors import Floats, count, within
-from lowtide.types import Labels
+from lowtide.errors import count, within
+from lowtide.types import Bools, Floats, Labels
 from peers.estimators.base import Baseline, Scaler, SecretKind
 from peers.estimators.least_squares import Fit, Moments, fit_by_folds, kernels
-
-Mask = NDArray[np.bool_]
 
 
 class Ratio(Baseline):
@@ -67,7 +64,7 @@ class Ratio(Baseline):
             fold_of[codes == k] = rng.permutation(np.count_nonzero(codes == k)) % folds
         self.fits_ = [self._fit_class(scaled, codes == k, fold_of, rng) for k in range(len(prior))]
 
-    def _fit_class(self, scaled: Floats, own: Mask, fold_of: Labels, rng: np.random.Generator) -> Fit:
+    def _fit_class(self, scaled: Floats, own: Bools, fold_of: Labels, rng: np.random.Generator) -> Fit:
         """The ratio p(x | s) / p(x): rows of the class against all rows."""
         centres = self._centres(scaled[own], rng)
 

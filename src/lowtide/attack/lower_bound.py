@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
 from lowtide.attack.panel import AttackReport
@@ -25,7 +25,6 @@ from lowtide.types import Floats, Labels
 
 _THRESHOLDS = 1000
 _STATEMENTS = 5  # per class: π, and a and b in either direction
-Counts = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)

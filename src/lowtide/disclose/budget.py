@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from lowtide.density.estimates import mean_with_interval
-from lowtide.errors import Floats, LowtideError, real, within
+from lowtide.errors import LowtideError, real, within
 from lowtide.interface import NATS_PER_BIT, Estimate
-from lowtide.types import Bools
+from lowtide.types import Bools, Floats, Ints
 
 _PLAIN = 0.1  # weight of the plain worth beside the usefulness: a feature of no use is still worth something
 
@@ -32,7 +31,7 @@ class Reading:
     accuracy: Estimate
 
     @classmethod
-    def of(cls, density: Floats, codes: NDArray[np.intp], prior: Floats) -> Reading:
+    def of(cls, density: Floats, codes: Ints, prior: Floats) -> Reading:
         """Read densities (n, |S|) of held-out rows whose classes are `codes` (n,)."""
         right = (density + np.log(prior)).argmax(axis=1) == codes
         own = density[np.arange(len(codes)), codes]

@@ -14,15 +14,15 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from lowtide.disclose.membership import SIDES, Membership
-from lowtide.errors import Floats, LowtideError, count, probabilities, within
+from lowtide.errors import LowtideError, count, probabilities, within
 from lowtide.interface import Guarantee
 from lowtide.theory import composition, hockey_stick, response
+from lowtide.types import Bools, Floats
 
 PolicyName = Literal["fixed", "sequential", "paper"]
-Mask = NDArray[np.bool_]
 # hockey_stick is accurate to a relative 1e-9; promises are rounded up by as much.
 _ROUND_UP = 1.0 + 1e-9
 
@@ -198,7 +198,7 @@ def certify_paper(epsilon: float, prior: ArrayLike, *, radii: ArrayLike, scale: 
     return Certificate("paper", epsilon, limit, said, claim=claim)
 
 
-def _fixed(ratios: ArrayLike, hidden: ArrayLike, responses: Sequence[tuple[float, int]]) -> tuple[Floats, Mask]:
+def _fixed(ratios: ArrayLike, hidden: ArrayLike, responses: Sequence[tuple[float, int]]) -> tuple[Floats, Bools]:
     mask, numbers = np.asarray(hidden), np.asarray(ratios, dtype=np.float64)
     if mask.dtype != np.bool_ or mask.ndim != 1 or not mask.size or numbers.shape != mask.shape:
         raise LowtideError(

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from lowtide.errors import Floats, LowtideError, count, within
+from lowtide.errors import LowtideError, count, within
 from lowtide.interface import Estimate
 from lowtide.theory import hockey_stick, response
+from lowtide.types import Floats
 
 Side = Literal["forward", "reverse"]
 SIDES: tuple[Side, ...] = ("forward", "reverse")

@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives.ciphers.modes import ECB
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from lowtide.errors import Floats, LowtideError, LowtideTypeError, count
+from lowtide.errors import LowtideError, LowtideTypeError, count
+from lowtide.types import Floats
 
 KEY_BYTES = 32
 _BLOCK = np.dtype([("row", ">u8"), ("feature", ">u4"), ("counter", ">u4")])  # the 16 bytes AES takes

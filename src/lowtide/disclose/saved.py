@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from lowtide import modalities
@@ -23,7 +22,7 @@ from lowtide.disclose.noise import KeyedNoise
 from lowtide.errors import LowtideError
 from lowtide.interface import Estimate
 from lowtide.labels import Classes
-from lowtide.types import Bools
+from lowtide.types import Bools, Ints
 
 FORMAT = "lowtide-hider"
 Config = dict[str, Any]
@@ -154,9 +153,7 @@ def _reading(config: Mapping[str, Any]) -> Reading:
     return Reading(Estimate(**config["leakage"]), Estimate(**config["accuracy"]))
 
 
-def ordered_parts(
-    *, hidden: Bools, keep: Bools, hide: Bools, order: NDArray[np.intp], curve: tuple[Point, ...]
-) -> Parts:
+def ordered_parts(*, hidden: Bools, keep: Bools, hide: Bools, order: Ints, curve: tuple[Point, ...]) -> Parts:
     """A fixed policy that hides along an order; every point of its curve hides the first so many of the order."""
     arrays = {"hidden": hidden, "keep": keep, "hide": hide, "order": order}
     points = [{**point_config(point), "depth": int(point.hidden.sum())} for point in curve]

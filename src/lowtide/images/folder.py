@@ -20,7 +20,7 @@ from lowtide.images.encoder import Images
 from lowtide.images.files import UnusableError, decode, spread
 from lowtide.images.layouts import SPLIT, Layout, take_rows
 from lowtide.table_files.formats import find_column
-from lowtide.types import Ints, Pixels
+from lowtide.types import Bools, Ints, Pixels
 
 _MOST = 3  # names in a sentence
 _WORDS: dict[Layout, str] = {
@@ -146,7 +146,7 @@ class ImageFolder:
         """The values of one label, (n,); `None`, or NaN among numbers, where it is missing."""
         return np.array(self._find(name).to_pylist())
 
-    def known(self, name: str) -> NDArray[np.bool_]:
+    def known(self, name: str) -> Bools:
         """Which images have a value of this label, (n,)."""
         return np.asarray(pc.invert(pc.is_null(self._find(name), nan_is_null=True)).to_numpy(), dtype=bool)
 
@@ -155,7 +155,7 @@ class ImageFolder:
         """(n,) which part of the data each image belongs to, such as `train` and `test`, if anything says so."""
         return self.column(SPLIT) if SPLIT in self.columns else None
 
-    def take(self, index: Ints | NDArray[np.bool_]) -> ImageFolder:
+    def take(self, index: Ints | Bools) -> ImageFolder:
         """Some of the images, by number or by mask, in the order given."""
         rows = np.arange(len(self))[np.asarray(index)]
         names = tuple(self.names[row] for row in rows)

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 
-from lowtide.errors import Floats, LowtideError, count, one_of, real, within
+from lowtide.errors import LowtideError, count, one_of, real, within
 from lowtide.formatting import percent
 from lowtide.images.encoder import Grid
 from lowtide.interface import NATS_PER_BIT
-from lowtide.types import Pixels
+from lowtide.types import Bools, Floats, Pixels
 
 Unit = Literal["bits", "nats"]
 # Red, green, blue and opacity at even steps from nothing to the most. Seen over mid grey, each step changes the colour
@@ -136,7 +136,7 @@ def describe(values: ArrayLike, grid: Grid, *, unit: Unit = "bits") -> str:
     return f"{size} {where}, tells {told[best] / nats_in(unit):.3g} {unit}; {share}"
 
 
-def strongest(values: ArrayLike, grid: Grid, *, share: float) -> NDArray[np.bool_]:
+def strongest(values: ArrayLike, grid: Grid, *, share: float) -> Bools:
     """The fewest patches that together have a share of what all patches tell: (m,) bool, none where nothing is told.
 
     Args:
@@ -231,7 +231,7 @@ def _fitting(pixels: ArrayLike, grid: Grid) -> Pixels:
     return face
 
 
-def _draw_outline(shown: Pixels, region: NDArray[np.bool_], scale: int) -> None:
+def _draw_outline(shown: Pixels, region: Bools, scale: int) -> None:
     """Draw a contour around a region into an image: dark inside, light outside."""
     line = max(1, scale // 3)
     shown[region & ~ndimage.binary_erosion(region, iterations=line)] = _LINE

@@ -14,16 +14,15 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
-from lowtide.errors import Floats, LowtideError, count, one_of, within
+from lowtide.errors import LowtideError, count, one_of, within
 from lowtide.images.encoder import Grid
-from lowtide.types import Pixels
+from lowtide.types import Bools, Floats, Pixels
 
 Kind = Literal["redact", "gaussian"]
-Mask = NDArray[np.bool_]
 _TOP = 255
 GREY = 128  # what a painted-over pixel shows: the middle of the range tells nothing, nor what images usually show
 
@@ -109,14 +108,14 @@ class ImageMechanism:
         size = (self.grid.height, self.grid.width, self.grid.channels)
         return hashlib.blake2b(json.dumps(["pixels", *size, self.lam]).encode()).digest()
 
-    def _pixels(self, hidden: ArrayLike, n: int) -> Mask:
+    def _pixels(self, hidden: ArrayLike, n: int) -> Bools:
         """The mask of pixels, (height, width) or (n, height, width)."""
         mask = self.grid.features.mask(hidden)
         if mask.ndim == 2 and len(mask) != n:
             raise LowtideError(f"hidden has {len(mask)} rows for {n} images; give one choice, or one per image")
         return np.asarray(self.grid.spread(mask), dtype=bool)
 
-    def _draw(self, result: Pixels, mask: Mask, ids: Ids, noise: KeyedNoise) -> None:
+    def _draw(self, result: Pixels, mask: Bools, ids: Ids, noise: KeyedNoise) -> None:
         """Noise the hidden pixels, one line of the images after the other; a line is a feature of the cipher."""
         width = self.grid.width * self.grid.channels
         for line in np.flatnonzero(mask.any(axis=(0, 2))):

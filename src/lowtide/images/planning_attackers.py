@@ -21,13 +21,13 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor
 
 from lowtide.disclose.budget import Reading
-from lowtide.errors import Floats, LowtideError
+from lowtide.errors import LowtideError
 from lowtide.images.edges import edges_and_shades
 from lowtide.images.thumbnails import Thumbnails
 from lowtide.splits import stratified_folds
 from lowtide.streams import generator
 from lowtide.threads import one_thread
-from lowtide.types import Labels
+from lowtide.types import Floats, Labels
 
 CELLS = 16  # places down and across; the coarse cells of the edges are 8
 _BINS = 9

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from lowtide.density.artefact import Density
 from lowtide.density.tide import TIDE
-from lowtide.errors import Floats, LowtideError
+from lowtide.errors import LowtideError
 from lowtide.formatting import html_of, text_of
 from lowtide.images.encoder import Chosen, Grid, ImageEncoder, as_images, mean_image
 from lowtide.interface import NATS_PER_BIT, Estimate, TextTable
@@ -18,7 +18,7 @@ from lowtide.labels import read_classes
 from lowtide.results import Reported
 from lowtide.splits import three_tenths
 from lowtide.streams import STREAMS, generator_for
-from lowtide.types import Pixels
+from lowtide.types import Floats, Pixels
 
 _HELD_OUT = 2000  # images that are asked about
 _ORDER_FREE = 100  # of them: random orders cost one evaluation per block of patches

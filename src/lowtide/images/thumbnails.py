@@ -7,15 +7,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from lowtide.errors import Floats
 from lowtide.images.convnets import to_input
 from lowtide.images.encoder import Images
 from lowtide.splits import stratified_sample
 from lowtide.streams import generator_for
-from lowtide.types import Labels, Pixels
+from lowtide.types import Bools, Floats, Labels, Pixels
 
 Hide = Callable[[Pixels, Labels], Pixels]
 """Everything hidden: from images (n, height, width, channels) and their row numbers to their stand-ins."""
@@ -70,7 +68,7 @@ class Thumbnails:
         """1 or 3."""
         return int(self.raw.shape[3])
 
-    def shown(self, hidden: NDArray[np.bool_]) -> Tensor:
+    def shown(self, hidden: Bools) -> Tensor:
         """What share of every small pixel is shown, (h, w), when the pixels `hidden` (height, width) are not."""
         return averaged(torch.from_numpy(~hidden)[None, None].float(), self.factor)[0, 0]
 

@@ -17,11 +17,10 @@ from lowtide.tables.columns import holds_dates, holds_numbers
 from lowtide.tables.layout import column_starts, owners
 from lowtide.tables.mechanism import TableMechanism
 from lowtide.tables.values import from_text, hidden_text, missing, to_dates, to_dtype, to_numbers
+from lowtide.types import Bools, Floats32, Ints
 
-Bools = NDArray[np.bool_]
 
-
-def write(table: Any, rows: NDArray[np.float32], hidden: ArrayLike, mechanism: TableMechanism) -> Any:
+def write(table: Any, rows: Floats32, hidden: ArrayLike, mechanism: TableMechanism) -> Any:
     """Put the hidden cells of encoded rows back into the table they were read from.
 
     Hidden numbers are rounded where the column holds whole numbers or booleans, hidden dates to the day or to what the
@@ -57,7 +56,7 @@ def write(table: Any, rows: NDArray[np.float32], hidden: ArrayLike, mechanism: T
     raise LowtideError(f"cannot write into a {type(table).__name__}; give an array, a tensor or a data frame")
 
 
-def _array(table: NDArray[Any], rows: NDArray[np.float32], cells: Bools) -> NDArray[Any]:
+def _array(table: NDArray[Any], rows: Floats32, cells: Bools) -> NDArray[Any]:
     """Numbers only: encoded columns are the columns."""
     _same_shape(table.shape, rows)
     result = np.array(table)
@@ -65,7 +64,7 @@ def _array(table: NDArray[Any], rows: NDArray[np.float32], cells: Bools) -> NDAr
     return result
 
 
-def _tensor(table: Any, rows: NDArray[np.float32], cells: Bools) -> Any:
+def _tensor(table: Any, rows: Floats32, cells: Bools) -> Any:
     _same_shape(tuple(table.shape), rows)
     result = table.detach().clone()
     held = result.cpu().numpy()
@@ -74,14 +73,14 @@ def _tensor(table: Any, rows: NDArray[np.float32], cells: Bools) -> Any:
     return result.copy_(result.new_tensor(held))
 
 
-def _same_shape(shape: tuple[int, ...], rows: NDArray[np.float32]) -> None:
+def _same_shape(shape: tuple[int, ...], rows: Floats32) -> None:
     if shape != rows.shape:
         raise LowtideError(
             f"the table has shape {shape} and the rows {rows.shape}; write into the table they came from"
         )
 
 
-def _frame(table: Any, rows: NDArray[np.float32], cells: Bools, mechanism: TableMechanism) -> Any:
+def _frame(table: Any, rows: Floats32, cells: Bools, mechanism: TableMechanism) -> Any:
     frame = nw.from_native(table, eager_only=True)
     if len(frame) != len(rows):
         raise LowtideError(f"the table has {len(frame)} rows, and {len(rows)} are to be written into it")
@@ -105,7 +104,7 @@ def _frame(table: Any, rows: NDArray[np.float32], cells: Bools, mechanism: Table
     return frame.with_columns(*changed).to_native() if changed else frame.clone().to_native()
 
 
-def _shown(rows: NDArray[np.float32], column: Any, mechanism: TableMechanism, j: int) -> Any:
+def _shown(rows: Floats32, column: Any, mechanism: TableMechanism, j: int) -> Any:
     """The values of input column j, given its encoded columns (n, width)."""
     encoder, kind = mechanism.encoder, mechanism.kinds[j]
     categories, dates = encoder.categories[j], encoder.dates[j]
@@ -138,7 +137,7 @@ def _typed(column: Any, mechanism: TableMechanism, j: int) -> Any:
     return blank if index is None else nw.maybe_set_index(blank, index=index)
 
 
-def _scatter(column: Any, places: NDArray[np.intp], values: Any) -> Any:
+def _scatter(column: Any, places: Ints, values: Any) -> Any:
     """The column with some cells replaced, of the same type."""
     if column.implementation.is_pyarrow():
         return _scatter_arrow(column, places, values)
@@ -166,7 +165,7 @@ def _repeat_arrow(column: Any, values: Any) -> Any:
     return nw.from_native(repeated, series_only=True).alias(column.name)
 
 
-def _scatter_arrow(column: Any, places: NDArray[np.intp], values: Any) -> Any:
+def _scatter_arrow(column: Any, places: Ints, values: Any) -> Any:
     """Arrow replaces values by a mask, of exactly the same type; dictionaries through their codes."""
     pa: Any = nw.get_native_namespace(column)
     array = column.to_native()

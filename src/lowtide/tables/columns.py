@@ -11,7 +11,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from lowtide.errors import Floats, LowtideError
+from lowtide.errors import LowtideError
+from lowtide.types import Floats, Floats32, Ints
 
 OTHER = "…other"
 DateUnit = Literal["day", "time"]
@@ -61,9 +62,7 @@ def learn(column: Any) -> Learnt:
     return Learnt(fill=float(np.float32(typical)), dates=told)
 
 
-def numbers(
-    column: Any, fill: float | None, told: DateUnit | None, *, stand_in: float | None = None
-) -> NDArray[np.float32]:
+def numbers(column: Any, fill: float | None, told: DateUnit | None, *, stand_in: float | None = None) -> Floats32:
     """A column of numbers or dates as (n, 1) numbers, or as (n, 2) with a mark that is 1 where a value was missing.
 
     Args:
@@ -81,7 +80,7 @@ def numbers(
     return single if fill is None else np.concatenate([single, missing[:, None].astype(np.float32)], axis=1)
 
 
-def one_hot(column: Any, categories: tuple[str, ...], other: bool) -> NDArray[np.float32]:
+def one_hot(column: Any, categories: tuple[str, ...], other: bool) -> Floats32:
     """One column per category, (n, k); an unknown one is the last when that stands for others, else all zeros."""
     known = {value: place for place, value in enumerate(categories)}
     unknown = len(categories) - 1 if other else -1
@@ -93,7 +92,7 @@ def one_hot(column: Any, categories: tuple[str, ...], other: bool) -> NDArray[np
     return rows
 
 
-def _texts(column: Any) -> tuple[list[str], NDArray[np.intp]]:
+def _texts(column: Any) -> tuple[list[str], Ints]:
     """Texts, and which of them each cell prints as, (n,).
 
     Arrow and polars tell the different values of a typed column, so that each is printed once. The values of other
@@ -113,7 +112,7 @@ def _texts(column: Any) -> tuple[list[str], NDArray[np.intp]]:
     return texts, np.concatenate(cells)
 
 
-def check_finite(rows: NDArray[Any], name: str = "X") -> NDArray[np.float32]:
+def check_finite(rows: NDArray[Any], name: str = "X") -> Floats32:
     """Return rows in single precision, or say how many entries are not numbers."""
     if not np.isfinite(rows).all():
         raise LowtideError(
@@ -123,7 +122,7 @@ def check_finite(rows: NDArray[Any], name: str = "X") -> NDArray[np.float32]:
     return np.asarray(rows, dtype=np.float32)
 
 
-def _single(values: Floats, column: Any) -> NDArray[np.float32]:
+def _single(values: Floats, column: Any) -> Floats32:
     with np.errstate(over="ignore"):  # what is too large for single precision is infinite, and refused as that
         return check_finite(values.astype(np.float32), f"column {column.name!r} of X")
 

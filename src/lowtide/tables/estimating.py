@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lowtide.density.checkpoints import Checkpoints
 from lowtide.density.crossfit import (
@@ -92,9 +91,7 @@ def _about(z: Floats32, codes: Ints, log_prior: Floats32, judged: Bools) -> Mask
     return replace(asked, row=np.flatnonzero(judged))
 
 
-def _out_of_fold(
-    name: str, rows: Floats32, codes: Ints, fold: Ints, log_prior: Floats32, seed: int
-) -> NDArray[np.float32]:
+def _out_of_fold(name: str, rows: Floats32, codes: Ints, fold: Ints, log_prior: Floats32, seed: int) -> Floats32:
     """Scores (n, |S|) of an attacker, each fold answered by one that was trained on the others."""
     scores = np.zeros((len(codes), len(log_prior)), dtype=np.float32)
     for k in range(int(fold.max()) + 1):

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from lowtide.types import Bools
@@ -100,7 +99,7 @@ class Whole:
         """Masks for a training batch."""
         return torch.ones(*shape, self.features, dtype=torch.bool)
 
-    def held_out_masks(self, n: int, rng: np.random.Generator) -> tuple[tuple[NDArray[np.bool_], float], ...]:
+    def held_out_masks(self, n: int, rng: np.random.Generator) -> tuple[tuple[Bools, float], ...]:
         """Whole rows."""
         return ((np.ones((n, self.features), dtype=bool), 1.0),)
 

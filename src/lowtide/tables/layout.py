@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
-from lowtide.errors import Floats, LowtideError, within
+from lowtide.errors import LowtideError, within
 from lowtide.features import Features
 from lowtide.tables.encoder import TableEncoder
+from lowtide.types import Bools, Floats, Ints
 
 Kind = Literal["redact", "gaussian", "response"]
 Bounds = Mapping[str, tuple[float, float]] | tuple[float, float]
@@ -27,7 +27,7 @@ def column_starts(encoder: TableEncoder) -> tuple[int, ...]:
     return (0, *np.cumsum(encoder.widths).tolist())
 
 
-def owners(encoder: TableEncoder, features: Features) -> NDArray[np.intp]:
+def owners(encoder: TableEncoder, features: Features) -> Ints:
     """The feature of each input column."""
     starts = column_starts(encoder)
     if starts[-1] != len(features.groups):
@@ -112,7 +112,7 @@ def constants(encoder: TableEncoder, features: Features, rows: Any, bounds: Boun
     return [features.names[j] for j in np.unique(owners(encoder, features)[flat])]
 
 
-def refuse_constants(encoder: TableEncoder, features: Features, constant: NDArray[np.bool_]) -> None:
+def refuse_constants(encoder: TableEncoder, features: Features, constant: Bools) -> None:
     """Name the first feature with a column, marked in (columns,), that has no range to scale noise by."""
     if constant.any():
         owner = owners(encoder, features)[np.flatnonzero(constant)[0]]

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from lowtide.disclose.budget import Budget, Point, Reading, blended_worth
-from lowtide.errors import Floats, LowtideError
+from lowtide.errors import LowtideError
 from lowtide.interface import Estimate
 from lowtide.streams import generator
 from lowtide.tables.planning_attackers import PlanningAttacker
-from lowtide.types import Bools
+from lowtide.types import Bools, Floats
 
 _ORDERS = 12
 _FALL = 0.6  # refit when the leakage has fallen to this share

@@ -7,7 +7,6 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from lowtide.density.artefact import Density, FitReport
 from lowtide.density.critics.base import Critic
@@ -25,10 +24,7 @@ from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.encoder import TableEncoder
 from lowtide.tables.histories import Around
 from lowtide.threads import one_thread
-from lowtide.types import Bools
-
-Ints = NDArray[np.intp]
-Floats32 = NDArray[np.float32]
+from lowtide.types import Bools, Floats32, Ints
 
 _TRAINING_ROWS = 6000  # more do not change which features leak
 _HELD_OUT_ROWS = 3000

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from lowtide.errors import LowtideError
 from lowtide.tables.columns import DateUnit
+from lowtide.types import Floats32
 
 HIDDEN = "hidden"
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -23,7 +24,7 @@ _FIRST, _LAST = (day.toordinal() - _EPOCH.toordinal() for day in (dt.date(1, 1, 
 _NANOSECOND_DAYS = 106_750
 
 
-def to_dtype(values: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
+def to_dtype(values: Floats32, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Numbers as a NumPy type: rounded for whole numbers and booleans, clipped to what the type can hold."""
     wide = np.asarray(values, dtype=np.float64)
     if dtype.kind == "b":
@@ -38,7 +39,7 @@ def to_dtype(values: NDArray[np.float32], dtype: np.dtype[Any]) -> NDArray[Any]:
     return wide.astype(object)
 
 
-def to_numbers(values: NDArray[np.float32], column: Any) -> Any:
+def to_numbers(values: Floats32, column: Any) -> Any:
     """The same for a column of a data frame."""
     if column.dtype == nw.Boolean:
         return to_dtype(values, np.dtype(bool)).tolist()
@@ -51,7 +52,7 @@ def to_numbers(values: NDArray[np.float32], column: Any) -> Any:
     return to_dtype(values, np.dtype(str(column.dtype).lower()))
 
 
-def to_dates(days: NDArray[np.float32], column: Any, told: DateUnit) -> list[Any]:
+def to_dates(days: Floats32, column: Any, told: DateUnit) -> list[Any]:
     """Days since 1970-01-01 as dates of a column's type, in its time zone.
 
     Args:

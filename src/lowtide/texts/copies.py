@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from lowtide.errors import LowtideError
 from lowtide.texts.cleaning import checked, cleaner
 from lowtide.texts.terms import TermOptions
+from lowtide.types import Ints
 
-Codes = NDArray[np.intp]
 _OPTIONS = TermOptions()
 
 
@@ -33,7 +32,7 @@ class Duplicates:
         across: how many texts have a copy in another group; 0 where no groups were given.
     """
 
-    codes: Codes
+    codes: Ints
     exact: int
     near: int
     across: int
@@ -67,7 +66,7 @@ def duplicates(texts: Sequence[str], groups: Iterable[Any] | None = None) -> Dup
     return Duplicates(codes, exact, repeated - exact, across)
 
 
-def split_groups(texts: Sequence[str], authors: Iterable[Any] | None = None) -> Codes:
+def split_groups(texts: Sequence[str], authors: Iterable[Any] | None = None) -> Ints:
     """Group texts so that a split by group puts neither an author nor a text on both sides.
 
     Texts of one author belong together, and so do copies; a text copied by many authors ties all of them.
@@ -91,7 +90,7 @@ def split_groups(texts: Sequence[str], authors: Iterable[Any] | None = None) -> 
     return _coded(parts[codes].tolist(), len(codes))
 
 
-def _coded(values: Iterable[Any], rows: int) -> Codes:
+def _coded(values: Iterable[Any], rows: int) -> Ints:
     """Numbers for values, from 0 in the order of first appearance; a missing one is like no other."""
     listed = values.to_pylist() if hasattr(values, "to_pylist") else list(values)
     if len(listed) != rows:

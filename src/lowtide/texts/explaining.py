@@ -9,10 +9,9 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, softmax
 
-from lowtide.errors import Floats, LowtideError, count, one_of
+from lowtide.errors import LowtideError, count, one_of
 from lowtide.formatting import html_of, printable, text_of, visible
 from lowtide.interface import NATS_PER_BIT, TextTable
 from lowtide.labels import Label
@@ -21,6 +20,7 @@ from lowtide.texts.cleaning import checked
 from lowtide.texts.partial import PartialText, text_vocabulary
 from lowtide.texts.remedies import Remedy, remedy
 from lowtide.texts.terms import Term, find_terms
+from lowtide.types import Floats, Ints
 
 if TYPE_CHECKING:
     from lowtide.density.artefact import Density
@@ -192,7 +192,7 @@ class Explanation:
         said = "".join(f"<p>{html.escape(visible(line))}</p>" for line in self.sentences())
         return f'<p dir="auto">{"".join(pieces)}</p>{html_of(self.tables())}{said}'
 
-    def _places(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    def _places(self) -> tuple[Ints, Ints, Ints]:
         """Start, end and word of every occurrence."""
         places = [(start, end, at) for at, word in enumerate(self.words) for start, end in word.places]
         table = np.array(places, dtype=np.intp).reshape(-1, 3)
@@ -281,7 +281,7 @@ def _shapley(partial: PartialText, seed: int) -> tuple[Floats, Floats, int]:
     return mean, np.sqrt(spread / pairs), 2 * pairs
 
 
-def _orders(size: int, pairs: int, rng: np.random.Generator) -> Iterator[NDArray[np.intp]]:
+def _orders(size: int, pairs: int, rng: np.random.Generator) -> Iterator[Ints]:
     """Random orders (2k, size), every second one the reverse of the one before it, a few at a time."""
     drawn = (rng.permutation(size) for _ in range(pairs))
     while some := list(islice(drawn, max(1, _BLOCK // (512 * size)))):

@@ -15,6 +15,7 @@ from lowtide.density.critics.base import Null
 from lowtide.errors import LowtideError
 from lowtide.files import write_folder
 from lowtide.texts.partial import text_vocabulary
+from lowtide.types import Floats32
 
 if TYPE_CHECKING:
     from lowtide.density.artefact import Density
@@ -183,7 +184,7 @@ def _running(graph: _Graph, steps: str) -> str:
     return graph("Pad", graph("CumSum", steps, np.array(1, dtype=np.int64)), _whole(0, 1, 0, 0, 0, 0))
 
 
-def _array(weights: Weights, name: str) -> NDArray[np.float32]:
+def _array(weights: Weights, name: str) -> Floats32:
     return np.asarray(weights[name].detach().numpy(), dtype=np.float32)
 
 

@@ -17,16 +17,16 @@ from torch import Tensor
 from lowtide.density.critics.bag import Bag, combine, term_weights
 from lowtide.density.critics.base import Null
 from lowtide.density.objectives import normalise
-from lowtide.errors import Floats, LowtideError
+from lowtide.errors import LowtideError
 from lowtide.texts.cleaning import cleaner
 from lowtide.texts.encoder import TextEncoder
 from lowtide.texts.substitutes import Change, rewrite
 from lowtide.texts.terms import Term, Vocabulary, find_terms
+from lowtide.types import Bools, Floats, Ints
 
 if TYPE_CHECKING:
     from lowtide.density.artefact import Density
 
-Bools = NDArray[np.bool_]
 _LONGEST_RUNS = 200  # words of a text whose terms have several words: every set of them is counted anew
 
 
@@ -39,12 +39,12 @@ class PartialText:
         counts: (t,) how often each occurs.
     """
 
-    def __init__(self, density: Density, columns: NDArray[np.intp], counts: NDArray[np.floating]) -> None:
+    def __init__(self, density: Density, columns: Ints, counts: NDArray[np.floating]) -> None:
         self.density, self.size = density, len(columns)
         self._classes = len(density.classes.labels)
         self._thin, self._wide = self._shares(columns, counts)
 
-    def along(self, orders: NDArray[np.intp]) -> Floats:
+    def along(self, orders: Ints) -> Floats:
         """Densities (p, t + 1, |S|) after each term along orders (p, t), not trimmed."""
         places = torch.from_numpy(np.ascontiguousarray(orders))
         thin, wide = (
@@ -76,7 +76,7 @@ class PartialText:
         )
         return self._densities(thin, wide)
 
-    def _shares(self, columns: NDArray[np.intp], counts: NDArray[np.floating]) -> tuple[Tensor, Tensor]:
+    def _shares(self, columns: Ints, counts: NDArray[np.floating]) -> tuple[Tensor, Tensor]:
         """What each term adds to the sums of the critic: to `alone` and, as a last column, to `q`; and to `h`."""
         critic = self.density.critic
         if isinstance(critic, Null):
@@ -167,7 +167,7 @@ class TextWords:
             return np.abs(self._partial.flipped(kept)).max(axis=1)
         return self.leaks(kept ^ np.eye(len(kept), dtype=bool))
 
-    def first_low(self, order: NDArray[np.intp], target: float) -> int:
+    def first_low(self, order: Ints, target: float) -> int:
         """How many words to take away along an order, at least one, to reach the target or come near it."""
         if self.runs:
             return 1

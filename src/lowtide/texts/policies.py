@@ -16,15 +16,13 @@ from lowtide.errors import LowtideError, within
 from lowtide.texts.terms import Vocabulary
 from lowtide.types import Bools, Floats, Ints
 
-Columns = Ints
-
 
 class TermPolicy(Protocol):
     """Says what to hide."""
 
     name: ClassVar[str]
 
-    def flags(self, texts: Sequence[str], columns: Sequence[Columns]) -> Iterator[Bools]:
+    def flags(self, texts: Sequence[str], columns: Sequence[Ints]) -> Iterator[Bools]:
         """For each text, which of its terms to hide; `columns` are those of `Vocabulary.find`."""
         ...
 
@@ -77,7 +75,7 @@ class FixedTerms:
         """The hidden terms, in the order of hiding."""
         return tuple(self.vocabulary.terms[column] for column in self.order if self.hidden[column])
 
-    def flags(self, texts: Sequence[str], columns: Sequence[Columns]) -> Iterator[Bools]:
+    def flags(self, texts: Sequence[str], columns: Sequence[Ints]) -> Iterator[Bools]:
         """The same terms of every text."""
         return (self.hidden[found] for found in columns)
 
@@ -143,7 +141,7 @@ class PaperTerms:
     keep: Bools = field(repr=False)
     hide: Bools = field(repr=False)
 
-    def flags(self, texts: Sequence[str], columns: Sequence[Columns]) -> Iterator[Bools]:
+    def flags(self, texts: Sequence[str], columns: Sequence[Ints]) -> Iterator[Bools]:
         """`max_s |i(s; x_j | x^{j−1})| > ε`, of every occurrence of the term."""
         steps = self.density.conditionals(list(texts))
         if len(steps.indptr) != len(texts) + 1:

@@ -18,8 +18,9 @@ from lowtide.table_files.frames import as_arrow, is_frame
 from lowtide.table_files.reading import read
 from lowtide.table_files.schema import is_text, type_word
 from lowtide.texts.cleaning import cleaner
-from lowtide.texts.copies import Codes, Duplicates, duplicates, split_groups
+from lowtide.texts.copies import Duplicates, duplicates, split_groups
 from lowtide.texts.terms import TermOptions
+from lowtide.types import Ints
 
 __all__ = ["Duplicates", "TextCounts", "TextSet", "duplicates", "read_texts", "split_groups"]
 
@@ -77,7 +78,7 @@ class TextSet:
         others = _rows(self.others.take(places) if self.others.num_columns else self.others, len(texts))
         return TextSet(texts, secret, groups, others, self.names, _count(texts, secret))
 
-    def split_groups(self) -> Codes:
+    def split_groups(self) -> Ints:
         """(n,) codes of what must stay on one side of a split: same group, or the same words."""
         return split_groups(self.texts, self.groups)
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lowtide.errors import Floats, within
+from lowtide.errors import within
 from lowtide.formatting import printable
 from lowtide.interface import NATS_PER_BIT
 from lowtide.texts.cleaning import checked
 from lowtide.texts.partial import Rewritten, TextWords, text_vocabulary
-from lowtide.types import Bools
+from lowtide.types import Bools, Floats
 
 if TYPE_CHECKING:
     from lowtide.density.artefact import Density

@@ -18,6 +18,7 @@ from lowtide.texts.encoder import TextEncoder
 from lowtide.texts.policies import TermPolicy
 from lowtide.texts.substitutes import Change, rewrite
 from lowtide.texts.terms import Term
+from lowtide.types import Bools, Floats, Ints
 
 How = Literal["drop", "mask", "replace"]
 Found = list[tuple[int, Term]]
@@ -105,8 +106,8 @@ class Rewriter:
 
     encoder: TextEncoder = field(repr=False)
     how: How
-    hidden: NDArray[np.bool_] = field(repr=False)
-    tokens: NDArray[np.float64] = field(repr=False)
+    hidden: Bools = field(repr=False)
+    tokens: Floats = field(repr=False)
     mark: str = MARK
 
     def __post_init__(self) -> None:
@@ -185,14 +186,14 @@ class Rewriter:
                 new = _as_written(drawn, text[term.start : term.end])
             yield term.start, term.end, _apart(text, term, new) if new else ""
 
-    def _pools(self, column: int) -> NDArray[np.intp]:
+    def _pools(self, column: int) -> Ints:
         """The terms to draw a substitute of a term from: similar ones that are shown, or else frequent ones."""
         similar = self.encoder.similar[column]
         shown = similar[similar >= 0][~self.hidden[similar[similar >= 0]]]
         return shown if len(shown) >= _LIKELY else self._common
 
     @cached_property
-    def _common(self) -> NDArray[np.intp]:
+    def _common(self) -> Ints:
         shown = np.flatnonzero(~self.hidden)
         if not len(shown):
             raise LowtideError("every term is hidden, so there is none to put in their place; use mechanism='drop'")

@@ -11,21 +11,21 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import log_expit, ndtri
 
 from lowtide.density.artefact import Density, TermConditionals
 from lowtide.density.critics.bag import log_odds_quantiles, witnesses
 from lowtide.density.tide import TIDE
-from lowtide.errors import Floats, LowtideError, count, within
+from lowtide.errors import LowtideError, count, within
 from lowtide.formatting import html_of, printable, text_of
 from lowtide.interface import NATS_PER_BIT, Estimate, TextTable
 from lowtide.labels import Label
 from lowtide.results import Reported
 from lowtide.splits import read_groups
+from lowtide.types import Floats, Ints
 
-Ints = NDArray[np.intp]
 Measure = Literal["conditional", "alone", "pmi"]
 MEASURES: tuple[Measure, ...] = ("conditional", "alone", "pmi")
 Sparse = Any  # scipy.sparse.csr_array, which carries no types

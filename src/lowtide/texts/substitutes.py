@@ -19,8 +19,9 @@ from lowtide.errors import LowtideError, count
 from lowtide.texts.cleaning import checked, cleaner
 from lowtide.texts.pieces import pattern
 from lowtide.texts.terms import Vocabulary
+from lowtide.types import Floats32, Ints
 
-Ints: TypeAlias = NDArray[np.int32]
+Codes32: TypeAlias = NDArray[np.int32]
 Sparse: TypeAlias = Any  # scipy.sparse.csr_array, which carries no types
 
 _WINDOW = 2  # neighbours on each side; the nearer counts more
@@ -47,7 +48,7 @@ class Change(NamedTuple):
     new_end: int
 
 
-def learn_similar(texts: Iterable[str], vocabulary: Vocabulary, *, most: int = 16) -> Ints:
+def learn_similar(texts: Iterable[str], vocabulary: Vocabulary, *, most: int = 16) -> Codes32:
     """Find for each term those that stand in the same places of sentences.
 
     Args:
@@ -76,7 +77,7 @@ def learn_similar(texts: Iterable[str], vocabulary: Vocabulary, *, most: int = 1
     return similar
 
 
-def _running_text(texts: Iterable[str], vocabulary: Vocabulary) -> Ints:
+def _running_text(texts: Iterable[str], vocabulary: Vocabulary) -> Codes32:
     """All texts in a row as columns, (words,): the number of terms stands between texts, one more for an unknown."""
     words = cleaner(vocabulary.options).words
     column = {term: place for place, term in enumerate(vocabulary.terms)}
@@ -107,7 +108,7 @@ def _kinds(vocabulary: Vocabulary) -> NDArray[np.str_]:
     return np.array([kind(term) for term in vocabulary.terms])
 
 
-def _neighbours(running: Ints, often: NDArray[np.intp], terms: int) -> Sparse:
+def _neighbours(running: Codes32, often: Ints, terms: int) -> Sparse:
     """How often each neighbour stands before and after each term, (terms, 2·contexts); the end of a text is one."""
     # Stable, so that equal frequencies are always resolved alike.
     frequent = np.argsort(-often, kind="stable")[: min(_CONTEXTS, terms)]
@@ -127,7 +128,7 @@ def _neighbours(running: Ints, often: NDArray[np.intp], terms: int) -> Sparse:
     return total
 
 
-def _points(counts: Sparse, known: NDArray[np.intp]) -> NDArray[np.float32]:
+def _points(counts: Sparse, known: Ints) -> Floats32:
     """Unit vectors (known, dimensions): positive mutual information with the neighbours, in few dimensions."""
     rows = sparse.csr_array(counts[known]).astype(np.float64)
     of_term = np.asarray(rows.sum(axis=1))
@@ -147,9 +148,7 @@ def _points(counts: Sparse, known: NDArray[np.intp]) -> NDArray[np.float32]:
     return np.asarray(points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1e-6), dtype=np.float32)
 
 
-def _nearest(
-    points: NDArray[np.float32], mine: NDArray[np.intp], others: NDArray[np.intp], known: NDArray[np.intp], most: int
-) -> Ints:
+def _nearest(points: Floats32, mine: Ints, others: Ints, known: Ints, most: int) -> Codes32:
     """Columns (mine, most) of the nearest of `others` for each of `mine`, both places in `known`."""
     nearest = np.full((len(mine), most), -1, dtype=np.int32)
     kept = min(most, len(others))

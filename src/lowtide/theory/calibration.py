@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from lowtide.errors import Floats, LowtideError, broadcast, one_of, real, within
+from lowtide.errors import LowtideError, broadcast, one_of, real, within
 from lowtide.theory import hockey_stick
 from lowtide.theory.hockey_stick import DIRECTIONS, Direction
+from lowtide.types import Bools, Floats
 
 # hockey_stick is accurate to 4e-13 (tests/theory measure it); guarantees leave room for that.
 _SLACK = 1e-12
@@ -43,7 +44,7 @@ def scale_for(
     """
     epsilon, delta, distance, prior = _checked(epsilon, delta, prior, direction, distance=_distance(distance))
 
-    def keeps(log_ratio: Floats) -> NDArray[np.bool_]:
+    def keeps(log_ratio: Floats) -> Bools:
         return _log_bound(epsilon, np.exp(log_ratio), prior, direction) <= np.log(delta) - _SLACK
 
     # No pair of laws is further apart than two disjoint ones, so a large finite ratio stands for no noise.
@@ -77,7 +78,7 @@ def epsilon_for(
     """
     zero, delta, ratio, prior = _checked(0.0, delta, prior, direction, ratio=_ratio(distance, scale))
 
-    def breaks(log_epsilon: Floats) -> NDArray[np.bool_]:
+    def breaks(log_epsilon: Floats) -> Bools:
         return _log_bound(np.exp(log_epsilon), ratio, prior, direction) > np.log(delta) - _SLACK
 
     free = _log_bound(zero, ratio, prior, direction) <= np.log(delta) - _SLACK
@@ -138,10 +139,10 @@ def _checked(
 
 
 def _largest(
-    holds: Callable[[Floats], NDArray[np.bool_]],
+    holds: Callable[[Floats], Bools],
     start: Floats,
     *,
-    skip: NDArray[np.bool_],
+    skip: Bools,
     low: float = -745.0,
 ) -> Floats:
     """Return the largest exponent at which a predicate holds that is true below a threshold, false above it.

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lowtide.errors import Floats, LowtideError, broadcast, within
+from lowtide.errors import LowtideError, broadcast, within
 from lowtide.interface import Guarantee
+from lowtide.types import Floats
 
 
 def sequential(guarantees: Iterable[Guarantee]) -> Guarantee:

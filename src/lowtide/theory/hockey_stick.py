@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erfcx, log_ndtr, logsumexp
 
-from lowtide.errors import Floats, LowtideError, broadcast, one_of, probabilities, real, share, within
+from lowtide.errors import LowtideError, broadcast, one_of, probabilities, real, share, within
+from lowtide.types import Floats
 
 Direction = Literal["forward", "reverse", "both"]
 DIRECTIONS: tuple[Direction, ...] = ("forward", "reverse", "both")

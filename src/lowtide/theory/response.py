@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lowtide.errors import Floats, LowtideError, broadcast, count, one_of, within
+from lowtide.errors import LowtideError, broadcast, count, one_of, within
 from lowtide.theory.hockey_stick import DIRECTIONS, Direction, log_theta
+from lowtide.types import Floats
 
 _SLACK = 1e-13  # room for the rounding of a few sums of numbers up to 1
 _ROUND_UP = 1e-12  # and for those of sums over all atoms

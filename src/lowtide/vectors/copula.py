@@ -15,8 +15,8 @@ import numpy as np
 from sklearn.covariance import ledoit_wolf
 
 from lowtide.splits import others
-from lowtide.types import Floats
-from lowtide.vectors.separable import Gain, Order, Parts, Separable, Zero, gains_of
+from lowtide.types import Floats, Ints
+from lowtide.vectors.separable import Gain, Parts, Separable, Zero, gains_of
 
 _CEILING = 0.999  # a correlation of 1 would have infinite density
 _LEAST = 1e-6  # correlations below it are rounding
@@ -162,7 +162,7 @@ def dense_recipes() -> list[CopulaRecipe]:
     ]
 
 
-def _held_out(candidates: list[CopulaRecipe], s: Floats, x: Floats, parts: list[Order]) -> Floats:
+def _held_out(candidates: list[CopulaRecipe], s: Floats, x: Floats, parts: list[Ints]) -> Floats:
     """Held-out gain of every candidate at every row, (candidates, n)."""
     table: list[list[Floats]] = [[] for _ in candidates]
     for held in parts:
@@ -173,7 +173,7 @@ def _held_out(candidates: list[CopulaRecipe], s: Floats, x: Floats, parts: list[
     return np.stack([np.concatenate(rows) for rows in table])
 
 
-def choose_recipe(s: Floats, x: Floats, parts: list[Order]) -> CopulaRecipe | None:
+def choose_recipe(s: Floats, x: Floats, parts: list[Ints]) -> CopulaRecipe | None:
     """The recipe with the best held-out gain, with a lean to the sparse; None if nothing beats g = 0.
 
     The sparsest recipe within half a standard error of the best sparse one; a dense one only if it is better than that

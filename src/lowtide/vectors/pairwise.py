@@ -13,9 +13,9 @@ import numpy as np
 from scipy.special import expit
 
 from lowtide.splits import others
-from lowtide.types import Floats
+from lowtide.types import Floats, Ints
 from lowtide.vectors.columns import Hermite
-from lowtide.vectors.separable import Gain, Order, Parts, Separable, gains_of, orders
+from lowtide.vectors.separable import Gain, Parts, Separable, gains_of, orders
 
 
 def _statistics(left: Floats, right: Floats) -> tuple[float, float]:
@@ -235,7 +235,7 @@ def _problem(
 
 
 def _folds(
-    base: Base, s: Floats, x: Floats, parts: list[Order], settings: PairwiseSettings, rng: np.random.Generator
+    base: Base, s: Floats, x: Floats, parts: list[Ints], settings: PairwiseSettings, rng: np.random.Generator
 ) -> list[HeldOutPath]:
     """A path for every part that is held out, each on top of a base that has not seen it either."""
     made = []
@@ -250,7 +250,7 @@ def _folds(
 
 
 def correct(
-    base: Base, s: Floats, x: Floats, parts: list[Order], settings: PairwiseSettings, rng: np.random.Generator
+    base: Base, s: Floats, x: Floats, parts: list[Ints], settings: PairwiseSettings, rng: np.random.Generator
 ) -> tuple[Pairwise | None, Gain]:
     """Find the sparse correction to `base` that gains most on held-out folds.
 

@@ -16,8 +16,8 @@ from torch.nn.functional import silu
 from lowtide.density.objectives import Objective, get_objective
 from lowtide.splits import others, random_folds
 from lowtide.training import BestWeights, minimise
-from lowtide.types import Floats
-from lowtide.vectors.separable import Gain, Order, Separable, gains, orders
+from lowtide.types import Floats, Ints
+from lowtide.vectors.separable import Gain, Separable, gains, orders
 
 _NETWORK_REACH = 4.0  # inputs beyond it are held there: what networks say about a tail they never saw is noise
 
@@ -184,7 +184,7 @@ class ResidualTrainer:
         seed: of weights, batches and shuffles.
     """
 
-    def __init__(self, pairs: Pairs, train: list[Order], stop: list[Order], setup: ResidualSettings, seed: int) -> None:
+    def __init__(self, pairs: Pairs, train: list[Ints], stop: list[Ints], setup: ResidualSettings, seed: int) -> None:
         self.pairs, self.setup, self.objective = pairs, setup, get_objective(setup.objective)
         self.generator = torch.Generator().manual_seed(seed)
         # Folds may differ by a row; batched products want them equal.
@@ -233,7 +233,7 @@ class ResidualTrainer:
 
 
 def _held_out(
-    nets: Nets, base: Separable, s: Floats, x: Floats, validation: list[Order], count: int, rng: np.random.Generator
+    nets: Nets, base: Separable, s: Floats, x: Floats, validation: list[Ints], count: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Gains over g = 0, row by row, of the base and of base plus networks, each member on its untouched fold."""
     alone, total = [], []

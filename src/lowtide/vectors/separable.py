@@ -13,8 +13,6 @@ from scipy.optimize import brentq
 
 from lowtide.types import Floats, Ints
 
-Order = Ints
-
 
 @dataclass(frozen=True)
 class Parts:
@@ -44,7 +42,7 @@ class Parts:
         """`g(s_i, x_i)`, (n,)."""
         return self.row + self.col + np.einsum("ik,ik->i", self.left, self.right)
 
-    def permuted(self, orders: Order) -> Floats:
+    def permuted(self, orders: Ints) -> Floats:
         """`g(s_i, x_{orders[p, i]})`, (p, n), for orders (p, n)."""
         # One order at a time: all of `right[orders]` at once would take p times the memory.
         inner = np.stack([np.einsum("ik,ik->i", self.left, self.right[order]) for order in orders])
@@ -84,7 +82,7 @@ class Sum:
         return self.first.parts(s, x) + self.second.parts(s, x)
 
 
-def orders(n: int, count: int, rng: np.random.Generator) -> Order:
+def orders(n: int, count: int, rng: np.random.Generator) -> Ints:
     """`count` permutations of n rows, (count, n)."""
     return np.stack([rng.permutation(n) for _ in range(count)])
 

@@ -6,15 +6,13 @@ from abc import ABC, abstractmethod
 from typing import Generic
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from lowtide.errors import Floats, LowtideError, count, probabilities, real
+from lowtide.errors import LowtideError, count, probabilities, real
 from lowtide.features import Features
 from lowtide.interface import Sample, X
-
-Labels = NDArray[np.intp]
-Mask = NDArray[np.bool_]
+from lowtide.types import Bools, Floats, Labels
 
 
 class FiniteWorld(ABC, Generic[X]):
@@ -47,7 +45,7 @@ class FiniteWorld(ABC, Generic[X]):
         """Check a batch and return it in the form the likelihoods read."""
 
     @abstractmethod
-    def _log_likelihood(self, x: X, mask: Mask) -> Floats:
+    def _log_likelihood(self, x: X, mask: Bools) -> Floats:
         """`log p(x_A|s)`, (n, |S|), where `mask` is (m,) or (n, m)."""
 
     @abstractmethod

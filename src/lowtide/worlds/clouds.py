@@ -9,8 +9,9 @@ from itertools import product
 import numpy as np
 from scipy.special import ndtr
 
-from lowtide.errors import Floats, LowtideError
+from lowtide.errors import LowtideError
 from lowtide.theory import hockey_stick
+from lowtide.types import Floats
 
 _REACH = 9.0  # a unit Gaussian has 1e-19 of its mass further out
 _LINE_STEP = 0.05

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Field = NDArray[np.float64]
+from lowtide.types import Floats
+
 Pair = tuple[float, float]  # horizontal, vertical
 Stroke = tuple[float, float, float]  # half length, sag of the middle, half width
 
@@ -71,9 +72,9 @@ class Canvas:
         self.pixel = 2.0 / size
         centres = (np.arange(size) + 0.5) * self.pixel - 1.0
         self.x, self.y = np.meshgrid(centres, centres)
-        self.image: Field = np.full((size, size, 3), BACKGROUND, dtype=np.float64)
+        self.image: Floats = np.full((size, size, 3), BACKGROUND, dtype=np.float64)
 
-    def paint(self, distance: Field, colour: ArrayLike, opacity: float | Field = 1.0) -> None:
+    def paint(self, distance: Floats, colour: ArrayLike, opacity: float | Floats = 1.0) -> None:
         """Fill where `distance` is negative, with an edge exactly one pixel soft."""
         alpha = opacity * np.clip(0.5 - distance / self.pixel, 0.0, 1.0)
         self.image += alpha[..., None] * (np.asarray(colour) - self.image)
@@ -82,23 +83,23 @@ class Canvas:
         """Return an opacity that keeps details finer than a pixel from taking all of it."""
         return float(min(1.0, np.sqrt(2.0 * width / self.pixel)))
 
-    def ellipse(self, centre: Pair, radii: Pair) -> Field:
+    def ellipse(self, centre: Pair, radii: Pair) -> Floats:
         """Return the distance to an ellipse, to first order near its edge."""
         u, v = (self.x - centre[0]) / radii[0], (self.y - centre[1]) / radii[1]
         # Both floors are needed: at the very centre the ratio would be 0 / 0.
-        reach: Field = np.maximum(np.hypot(u, v), 1e-9)
-        slope: Field = np.maximum(np.hypot(u / radii[0], v / radii[1]), 1e-9)
+        reach: Floats = np.maximum(np.hypot(u, v), 1e-9)
+        slope: Floats = np.maximum(np.hypot(u / radii[0], v / radii[1]), 1e-9)
         return (reach - 1.0) * reach / slope
 
-    def box(self, centre: Pair, half: Pair, rounding: float) -> Field:
+    def box(self, centre: Pair, half: Pair, rounding: float) -> Floats:
         """Return the distance to a box with rounded corners."""
         across = np.abs(self.x - centre[0]) - half[0] + rounding
         along = np.abs(self.y - centre[1]) - half[1] + rounding
         outside = np.hypot(np.maximum(across, 0.0), np.maximum(along, 0.0))
-        distance: Field = outside + np.minimum(np.maximum(across, along), 0.0) - rounding
+        distance: Floats = outside + np.minimum(np.maximum(across, along), 0.0) - rounding
         return distance
 
-    def arc(self, centre: Pair, stroke: Stroke) -> Field:
+    def arc(self, centre: Pair, stroke: Stroke) -> Floats:
         """Return the distance to a circular arc with round ends."""
         half, sag, width = stroke
         depth = max(abs(sag), 1e-6)  # a straight stroke is an arc of a huge circle
@@ -106,8 +107,8 @@ class Canvas:
         x = np.abs(self.x - centre[0])
         y = (self.y - centre[1]) * (-1.0 if sag < 0.0 else 1.0) + depth / 2.0
         hub = y - depth + radius  # height seen from the circle's centre
-        to_rim: Field = np.abs(np.hypot(x, hub) - radius)
-        to_end: Field = np.hypot(x - half, y)
+        to_rim: Floats = np.abs(np.hypot(x, hub) - radius)
+        to_end: Floats = np.hypot(x - half, y)
         return np.where(x * (radius - depth) <= hub * half, to_rim, to_end) - width
 
 
@@ -182,7 +183,7 @@ def mouth_box(size: int) -> tuple[int, int, int, int]:
     return int(top), int(left), int(bottom), int(right)
 
 
-def draw(look: Look, size: int) -> Field:
+def draw(look: Look, size: int) -> Floats:
     """Return the face of `look` as a (size, size, 3) image in [0, 1]."""
     canvas, shift = Canvas(size), (look.pose - 1) * TURN
     draw_head(canvas, look, shift)

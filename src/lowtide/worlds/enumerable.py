@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
-from lowtide.errors import Floats, LowtideError, count, share, within
+from lowtide.errors import LowtideError, count, share, within
 from lowtide.features import Features, one_per_column
 from lowtide.interface import Sample
-from lowtide.types import Labels
-from lowtide.worlds.base import FiniteWorld, Mask
+from lowtide.types import Bools, Floats, Labels
+from lowtide.worlds.base import FiniteWorld
 from lowtide.worlds.release import Policy, Release, release
 
 
@@ -44,7 +44,7 @@ class EnumerableWorld(FiniteWorld[Floats]):
         independent[independent == 0] = 1.0  # a product that underflows belongs to an atom too rare to count
         return float((xlogy(self.joint, self.joint) - xlogy(self.joint, independent)).sum())
 
-    def leaking(self, epsilon: float) -> Mask:
+    def leaking(self, epsilon: float) -> Bools:
         """(k, m) features that leak at level ε: `max_s |i(s; x_j | x^{j−1})| > ε` (paper, Def. 2 and Eq. 4)."""
         epsilon = float(within("epsilon", epsilon, 0.0, np.inf))
         return np.asarray((np.abs(self.conditionals(self.atoms)) > epsilon).any(axis=-1))
@@ -62,7 +62,7 @@ class EnumerableWorld(FiniteWorld[Floats]):
     def _rows(self, x: Floats) -> Floats:
         return self._dense_rows(x)
 
-    def _log_likelihood(self, x: Floats, mask: Mask) -> Floats:
+    def _log_likelihood(self, x: Floats, mask: Bools) -> Floats:
         equal = x[:, None, :] == self.atoms[None, :, :]
         hidden = ~np.broadcast_to(mask, x.shape)
         return self._log_mass((equal | hidden[:, None, :]).all(axis=-1))
@@ -75,7 +75,7 @@ class EnumerableWorld(FiniteWorld[Floats]):
             prefixes.append(self._log_mass(alive))
         return np.stack(prefixes, axis=1)
 
-    def _log_mass(self, alive: Mask) -> Floats:
+    def _log_mass(self, alive: Bools) -> Floats:
         """`log P(atom in a set | s)`, from (n, k) sets to (n, |S|)."""
         with np.errstate(divide="ignore"):
             return np.log(alive @ (self.joint / self.prior[:, None]).T)

@@ -9,14 +9,13 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from lowtide.errors import Floats, LowtideError, count, within
+from lowtide.errors import LowtideError, count, within
 from lowtide.features import patches
 from lowtide.interface import Sample
-from lowtide.types import Labels
-from lowtide.worlds.base import FiniteWorld, Mask, draw_secrets
+from lowtide.types import Bools, Floats, Ints, Labels
+from lowtide.worlds.base import FiniteWorld, draw_secrets
 from lowtide.worlds.drawing import CHOICES, Look, draw, mouth_box
 
 # P(mouth | s): frown, flat, slight smile, broad smile. No mouth is impossible for anybody.
@@ -66,7 +65,7 @@ class DrawnFaces(FiniteWorld[Floats]):
         likeliest = self._fit(self._rows(x), slice(None)).argmax(axis=1)
         return np.array([self.looks[k].hair for k in likeliest], dtype=np.intp)
 
-    def leaking_patches(self) -> Mask:
+    def leaking_patches(self) -> Bools:
         """Which patches touch a mouth: where nearly all of the secret sits, (m,)."""
         top, left, bottom, right = mouth_box(self.size)
         inside = np.zeros((self.size, self.size, 3), dtype=bool)
@@ -82,7 +81,7 @@ class DrawnFaces(FiniteWorld[Floats]):
     def _rows(self, x: Floats) -> Floats:
         return self._dense_rows(x)
 
-    def _fit(self, x: Floats, columns: NDArray[np.intp] | slice) -> Floats:
+    def _fit(self, x: Floats, columns: Ints | slice) -> Floats:
         """`log N(x_A; look_A, σ²)` up to a term without the look, (n, looks)."""
         faces = self.drawn[:, columns]
         return (x[:, columns] @ faces.T - 0.5 * (faces**2).sum(axis=1)) / self.noise**2
@@ -97,7 +96,7 @@ class DrawnFaces(FiniteWorld[Floats]):
         top = fits.max(axis=1, keepdims=True)
         return np.log(np.exp(fits - top) @ self._given_s.T) + top
 
-    def _log_likelihood(self, x: Floats, mask: Mask) -> Floats:
+    def _log_likelihood(self, x: Floats, mask: Bools) -> Floats:
         if mask.ndim == 1:
             return self._mix(self._fit(x, np.flatnonzero(self.features.columns(mask))))
         blocks = []

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import entr, xlogy
 
-from lowtide.errors import Floats, LowtideError, count, real, within
+from lowtide.errors import LowtideError, count, real, within
 from lowtide.features import one_per_column
 from lowtide.interface import Sample
-from lowtide.types import Labels
-from lowtide.worlds.base import FiniteWorld, Mask, draw_secrets
+from lowtide.types import Bools, Floats, Labels
+from lowtide.worlds.base import FiniteWorld, draw_secrets
 
 
 class GaussianPair:
@@ -80,7 +80,7 @@ class ShiftedGaussian(FiniteWorld[Floats]):
     def _rows(self, x: Floats) -> Floats:
         return self._dense_rows(x)
 
-    def _whiten(self, offsets: Floats, columns: Mask | None = None) -> Floats:
+    def _whiten(self, offsets: Floats, columns: Bools | None = None) -> Floats:
         """`L⁻¹ z` with `LLᵀ` the covariance of the chosen columns; entry j depends on the first j columns only."""
         chosen = slice(None) if columns is None else columns
         factor = np.linalg.cholesky(self.covariance[chosen][:, chosen])
@@ -90,7 +90,7 @@ class ShiftedGaussian(FiniteWorld[Floats]):
         squares = self._whiten(x[None] - self.means[:, None]) ** 2
         return -0.5 * np.pad(np.cumsum(squares, axis=-1), ((0, 0), (0, 0), (1, 0))).transpose(1, 2, 0)
 
-    def _log_likelihood(self, x: Floats, mask: Mask) -> Floats:
+    def _log_likelihood(self, x: Floats, mask: Bools) -> Floats:
         masks = np.broadcast_to(mask, x.shape)
         result = np.zeros((len(x), len(self.prior)))
         for seen in np.unique(masks, axis=0):
@@ -121,7 +121,7 @@ class GaussianXor(FiniteWorld[Floats]):
     def _rows(self, x: Floats) -> Floats:
         return self._dense_rows(x)
 
-    def _log_likelihood(self, x: Floats, mask: Mask) -> Floats:
+    def _log_likelihood(self, x: Floats, mask: Bools) -> Floats:
         both = np.broadcast_to(mask, x.shape)[:, :2].all(axis=1, keepdims=True)
         differ = (x[:, 0] * x[:, 1] < 0)[:, None] == np.array([False, True])
         with np.errstate(divide="ignore"):

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp, ndtr, xlogy
 
-from lowtide.errors import Floats, LowtideError, broadcast, real, within
+from lowtide.errors import LowtideError, broadcast, real, within
+from lowtide.types import Bools, Floats
 from lowtide.worlds import clouds
 
-Mask = NDArray[np.bool_]
 _LATTICE_STEP = 0.1  # in units of λ, for policies that look at noised values
 _LATTICE_REACH = 7.0
 
@@ -36,12 +36,12 @@ class Step(NamedTuple):
 
     feature: int
     past: Floats
-    hidden: Mask
+    hidden: Bools
     candidates: Floats
     gain: Floats
 
 
-Policy = Callable[[Step], Mask]
+Policy = Callable[[Step], Bools]
 """Decides, for every disclosed past and every atom, whether to hide the next feature: (paths, k)."""
 
 

@@ -6,7 +6,8 @@ from itertools import product
 
 import numpy as np
 
-from lowtide.errors import Floats, count, within
+from lowtide.errors import count, within
+from lowtide.types import Floats
 from lowtide.worlds.enumerable import EnumerableWorld
 
 

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import logsumexp
 
-from lowtide.errors import Floats, LowtideError, count, within
+from lowtide.errors import LowtideError, count, within
 from lowtide.features import one_per_column
 from lowtide.interface import Sample
-from lowtide.types import Labels
-from lowtide.worlds.base import FiniteWorld, Mask, draw_secrets
+from lowtide.types import Bools, Floats, Ints, Labels
+from lowtide.worlds.base import FiniteWorld, draw_secrets
 
 Bags: TypeAlias = Any  # scipy.sparse.csr_array, which carries no types
 _CONSONANTS, _VOWELS = "bdfgklmnprstvz", "aeiou"
@@ -44,7 +44,7 @@ class NaiveBayesText(FiniteWorld[Bags]):
         sequences, s = self.sample_sequences(n, seed)
         return Sample(self.bags(sequences), s)
 
-    def sample_sequences(self, n: int, seed: int) -> Sample[list[NDArray[np.intp]], Labels]:
+    def sample_sequences(self, n: int, seed: int) -> Sample[list[Ints], Labels]:
         """Draw n texts as arrays of term numbers, in reading order."""
         rng = np.random.default_rng(seed)
         s = draw_secrets(self.prior, n, rng)
@@ -56,7 +56,7 @@ class NaiveBayesText(FiniteWorld[Bags]):
             words[mine] = rng.choice(len(law), size=int(mine.sum()), p=law)
         return Sample(np.split(words, np.cumsum(lengths)[:-1]), s)
 
-    def bags(self, sequences: Sequence[NDArray[np.intp]]) -> Bags:
+    def bags(self, sequences: Sequence[Ints]) -> Bags:
         """Count the words of each text: (n, vocabulary), sparse."""
         rows = np.repeat(np.arange(len(sequences)), [len(text) for text in sequences])
         words = np.concatenate(list(sequences))
@@ -109,7 +109,7 @@ class NaiveBayesText(FiniteWorld[Bags]):
             raise LowtideError("x must hold counts: finite and not negative")
         return bags
 
-    def _log_likelihood(self, x: Bags, mask: Mask) -> Floats:
+    def _log_likelihood(self, x: Bags, mask: Bools) -> Floats:
         seen = mask.astype(np.float64)
         absent = self.length * (seen @ self.frequencies.T)
         present = (
