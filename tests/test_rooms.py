@@ -14,8 +14,10 @@ ROOMS = (
     "errors",
     "streams",
     "interface",
+    "protocols",
     "formatting",
     "notes",
+    "results",
     "files",
     "progress",
     "threads",
@@ -135,7 +137,7 @@ def test_nothing_imports_vectors():
 
 
 def test_the_registry_names_kinds_by_text():
-    assert imports(SOURCE / "modalities.py") <= {"errors", "interface", "types"}
+    assert imports(SOURCE / "modalities.py") <= {"errors", "interface", "protocols", "types"}
 
 
 def test_every_room_is_described():

@@ -14,7 +14,7 @@ from importlib import metadata
 from typing import Any, cast
 
 from lowtide.errors import LowtideError
-from lowtide.interface import Modality
+from lowtide.protocols import Modality
 
 GROUP = "lowtide.modalities"
 _OURS = {

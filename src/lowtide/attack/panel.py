@@ -23,9 +23,10 @@ from lowtide.attack.attackers import (
     plugged_attackers,
 )
 from lowtide.errors import LowtideError, one_of, within
-from lowtide.interface import Attack, Modality
+from lowtide.interface import Attack
 from lowtide.labels import read_classes
 from lowtide.progress import progress_bar
+from lowtide.protocols import Modality
 from lowtide.splits import Split, read_groups, set_aside
 from lowtide.streams import stream
 from lowtide.types import Floats, Labels

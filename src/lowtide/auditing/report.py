@@ -18,7 +18,8 @@ from lowtide.auditing.utility import AttackOptions, UtilityReport
 from lowtide.auditing.verdict import Gate, Verdict, give_verdict
 from lowtide.errors import LowtideError, within
 from lowtide.formatting import html_of, in_ascii, interval, text_of
-from lowtide.interface import Attack, Estimate, Modality, TextTable
+from lowtide.interface import Attack, Estimate, TextTable
+from lowtide.protocols import Modality
 from lowtide.results import Reported
 
 Row = tuple[str, str, str, str, str, str]

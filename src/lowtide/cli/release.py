@@ -7,11 +7,12 @@ from typing import Any
 from lowtide import verbs
 from lowtide.cli.arguments import ReleaseArguments
 from lowtide.cli.console import check_outputs, emit_json, note, say, show_progress
+from lowtide.disclose.release import Release, card_paths
 
 
 def run(said: ReleaseArguments, given: dict[str, Any]) -> None:
     """Release, and print what was written."""
-    cards = verbs.card_paths(said.out)
+    cards = card_paths(said.out)
     mapping = given.get("mapping")
     check_outputs(
         {"data": said.data, "plan": said.plan, "key": said.key_file},
@@ -24,7 +25,7 @@ def run(said: ReleaseArguments, given: dict[str, Any]) -> None:
     emit_json(said.json, done.to_json)
 
 
-def print_release(done: verbs.Release) -> None:
+def print_release(done: Release) -> None:
     """What was written, and what of it stays inside."""
     for name, path in done.written.items():
         if name.startswith("card"):

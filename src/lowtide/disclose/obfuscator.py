@@ -17,8 +17,8 @@ from lowtide.disclose.certificate import PolicyName
 from lowtide.disclose.keys import open_noise
 from lowtide.disclose.rehearsal import Planner, Task
 from lowtide.errors import LowtideError, one_of, within
-from lowtide.interface import Modality
 from lowtide.progress import progress_bar
+from lowtide.protocols import Modality
 
 
 class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]

@@ -19,7 +19,7 @@ from lowtide.bundles import check_bundle_place, read_bundle, read_config, write_
 from lowtide.disclose.card import ReleaseCard
 from lowtide.errors import LowtideError
 from lowtide.files import write_whole
-from lowtide.interface import Modality, PlanView
+from lowtide.protocols import Modality, PlanView
 from lowtide.results import Reported
 
 FORMAT = "lowtide-plan"

@@ -23,9 +23,10 @@ from lowtide.images.options import ImageOptions
 from lowtide.images.policies import FixedPatches
 from lowtide.images.released import BATCH
 from lowtide.images.writing import ImageWriter
-from lowtide.interface import Changed, Dataset, Locks, Matched, PlanView, TextTable
+from lowtide.interface import TextTable
 from lowtide.labels import check_secret_values, read_classes
 from lowtide.notes import note
+from lowtide.protocols import Changed, Dataset, Locks, Matched, PlanView
 from lowtide.table_files.formats import FORMATS, find_column
 from lowtide.types import Ints, Pixels
 

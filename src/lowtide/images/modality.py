@@ -38,7 +38,7 @@ from lowtide.images.options import ImageOptions
 from lowtide.images.planner import ImagePlanner, ImageSettings
 from lowtide.images.scan import ImageScan, scan_images
 from lowtide.images.view import ImageMaps
-from lowtide.interface import Dataset, Locks, Matched, Modality, Nouns, PlanView
+from lowtide.protocols import Dataset, Locks, Matched, Modality, Nouns
 from lowtide.report.card_view import HiddenCounts, count_features
 from lowtide.report.contents import Findings, Outline, Section
 from lowtide.table_files.formats import find_column
@@ -146,6 +146,9 @@ class ImageModality:
 
     # ── verbs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    check_layout = staticmethod(check_layout)
+    view_plan = staticmethod(view_plan)
+
     def claims_source(self, source: Any, given: Mapping[str, Any]) -> bool:
         """Folders and `.npz` files, `Images`, and arrays of bytes."""
         return are_image_files(source) if isinstance(source, (str, Path)) else self.claims(source)
@@ -175,17 +178,9 @@ class ImageModality:
         """How images are brought to their size."""
         return {"resize": options.size and list(options.size), "grey": options.grey}
 
-    def check_layout(self, plan: Plan) -> None:
-        """A size and a choice of colours."""
-        check_layout(plan)
-
     def plan_weights(self, policy: str) -> str | None:
         """Masks and orders of many patches are tensors."""
         return "a plan for images"
-
-    def view_plan(self, plan: Plan) -> PlanView:
-        """A map of what is hidden, and the trade-off curve."""
-        return view_plan(plan)
 
     def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Any:
         """Images with what the plan hides painted over."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lowtide.formatting import interval, listed, percent, percents, plain
-from lowtide.interface import Nouns
+from lowtide.protocols import Nouns
 
 if TYPE_CHECKING:
     from lowtide.disclose.card import ReleaseCard

@@ -11,7 +11,8 @@ from markupsafe import Markup
 
 from lowtide.disclose.budget import Reading
 from lowtide.errors import LowtideError
-from lowtide.interface import Attack, Estimate, Nouns
+from lowtide.interface import Attack, Estimate
+from lowtide.protocols import Nouns
 from lowtide.types import Bools, Floats
 
 if TYPE_CHECKING:  # a report reads their attributes; it makes none of them

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide.disclose.budget import Reading
 from lowtide.formatting import plain
-from lowtide.interface import Attack, Modality
+from lowtide.interface import Attack
+from lowtide.protocols import Modality
 from lowtide.report import charts, words
 from lowtide.report.card_view import view_card
 from lowtide.report.contents import FEWEST, Findings, Mark, Outline, Report, Scan, Section

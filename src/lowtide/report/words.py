@@ -10,7 +10,8 @@ import numpy as np
 
 from lowtide.disclose.certificate import TwoSided, rounded_up
 from lowtide.formatting import interval, listed, number, percent, percentages, plain
-from lowtide.interface import NATS_PER_BIT, Estimate, Nouns
+from lowtide.interface import NATS_PER_BIT, Estimate
+from lowtide.protocols import Nouns
 from lowtide.report.contents import Findings
 
 if TYPE_CHECKING:

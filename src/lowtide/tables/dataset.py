@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError
-from lowtide.interface import Changed, Dataset, Locks, Matched, PlanView, TextTable
+from lowtide.interface import TextTable
 from lowtide.labels import check_secret_values
 from lowtide.notes import note
+from lowtide.protocols import Changed, Dataset, Locks, Matched, PlanView
 from lowtide.table_files.formats import find_column, format_of
 from lowtide.table_files.frames import as_arrow, is_frame
 from lowtide.table_files.reading import batches, read, schema_like

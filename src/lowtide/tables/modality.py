@@ -19,7 +19,7 @@ from lowtide.density.tide import TIDE
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError
-from lowtide.interface import Dataset, Locks, Matched, Modality, Nouns, PlanView
+from lowtide.protocols import Dataset, Locks, Matched, Modality, Nouns
 from lowtide.report.card_view import HiddenCounts, count_features
 from lowtide.report.contents import Findings, Outline, Section
 from lowtide.table_files.formats import find_column
@@ -157,6 +157,9 @@ class TableModality:
 
     # ── verbs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    check_layout = staticmethod(check_layout)
+    view_plan = staticmethod(view_plan)
+
     def claims_source(self, source: Any, given: Mapping[str, Any]) -> bool:
         """Files of rows, frames, arrays: whatever no other kind claims."""
         return isinstance(source, (str, Path)) or self.claims(source)
@@ -186,17 +189,9 @@ class TableModality:
         """Columns, their types, and what becomes of those that were not judged."""
         return layout_of(data, locks, None if utility is None else self.utility(data, utility))
 
-    def check_layout(self, plan: Plan) -> None:
-        """Every column is judged, blank, kept or the secret."""
-        check_layout(plan)
-
     def plan_weights(self, policy: str) -> str | None:
         """Only the fixed policy needs no network."""
         return None if policy == "fixed" else f"the policy {policy!r}"
-
-    def view_plan(self, plan: Plan) -> PlanView:
-        """Which columns are hidden, and what each carries."""
-        return view_plan(plan)
 
     def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Any:
         """A frame or an array, without the secret."""

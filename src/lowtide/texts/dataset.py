@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError, one_of
-from lowtide.interface import Changed, Dataset, Locks, Matched, PlanView, TextTable
+from lowtide.interface import TextTable
 from lowtide.labels import check_secret_values
 from lowtide.notes import note
+from lowtide.protocols import Changed, Dataset, Locks, Matched, PlanView
 from lowtide.table_files.formats import find_column, format_of
 from lowtide.table_files.reading import batches, schema_of
 from lowtide.table_files.schema import is_moment

@@ -16,8 +16,8 @@ from lowtide.density.options import Options
 from lowtide.density.tide import TIDE
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.plan_file import Plan
-from lowtide.interface import Dataset, Locks, Matched, Modality, Nouns, PlanView
 from lowtide.labels import Label
+from lowtide.protocols import Dataset, Locks, Matched, Modality, Nouns
 from lowtide.report.card_view import HiddenCounts
 from lowtide.report.contents import Findings, Outline, Section
 from lowtide.texts import view as text_view
@@ -149,6 +149,9 @@ class TextModality:
 
     # ── verbs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    check_layout = staticmethod(check_layout)
+    view_plan = staticmethod(view_plan)
+
     def claims_source(self, source: Any, given: Mapping[str, Any]) -> bool:
         """Whatever has a named column of texts, folders of `.txt` files, and lists of texts."""
         if given.get("text") is not None:
@@ -180,17 +183,9 @@ class TextModality:
         found = data.source.found
         return {"text": "text" if found is None else found.names[0], "kept": list(locks.columns)}
 
-    def check_layout(self, plan: Plan) -> None:
-        """Names of columns, none of them the secret."""
-        check_layout(plan)
-
     def plan_weights(self, policy: str) -> str | None:
         """Masks and orders of many terms are tensors."""
         return "a plan for texts"
-
-    def view_plan(self, plan: Plan) -> PlanView:
-        """The trade-off curve, and the first of the hidden terms."""
-        return view_plan(plan)
 
     def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Any:
         """Texts without what the plan hides."""
