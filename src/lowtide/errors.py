@@ -11,9 +11,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lowtide.types import Floats
+from lowtide.types import Bools, Floats, Labels
 
 Choice = TypeVar("Choice", bound=str)
+Shape = tuple[int | str, ...]
+"""Lengths of axes; a text such as "n" stands for any length."""
 _ROUNDING = 1e-9  # how far a sum of probabilities may be off
 
 
@@ -106,3 +108,52 @@ def probabilities(name: str, value: ArrayLike) -> Floats:
     if not np.allclose(total, 1.0, rtol=0.0, atol=_ROUNDING):
         raise LowtideError(f"{name} must sum to 1 along its last axis, got a sum of {float(np.ravel(total)[0])!r}")
     return array
+
+
+def check_shape(name: str, shape: tuple[int, ...], *allowed: Shape) -> None:
+    """Refuse an array whose shape is none of those allowed; an axis given as a text may have any length."""
+    if not any(_fits(shape, one) for one in allowed):
+        raise LowtideError(f"{name} must have shape {_either(allowed)}, got {shape}")
+
+
+def check_rows(name: str, shape: tuple[int, ...], n: int, rows: str = "rows", *, flat: bool = False) -> None:
+    """Refuse an array that does not go with n rows.
+
+    Args:
+        name: what the caller calls the array.
+        shape: of the array.
+        n: how many rows there are.
+        rows: what they are called, such as "images".
+        flat: whether it must have one value for each row, and not several.
+    """
+    if shape[:1] != (n,) or (flat and len(shape) > 1):
+        raise LowtideError(
+            f"there are {n} {rows} and {name} has shape {shape}; they must match: give one value for each"
+        )
+
+
+def booleans(name: str, value: ArrayLike, *allowed: Shape) -> Bools:
+    """Return `value` as booleans of one of the shapes allowed; an axis given as a text may have any length."""
+    array = np.asarray(value)
+    if array.dtype != np.bool_ or not any(_fits(array.shape, one) for one in allowed):
+        raise LowtideError(f"{name} must be booleans of shape {_either(allowed)}, got {array.dtype} {array.shape}")
+    return array
+
+
+def class_codes(name: str, value: ArrayLike, n: int, classes: int) -> Labels:
+    """Return `value` as codes of classes, 0 … `classes` − 1, one for each of n rows."""
+    array = np.asarray(value)
+    check_rows(name, array.shape, n, flat=True)
+    if array.dtype.kind not in "iu" or (n and (array.min() < 0 or array.max() >= classes)):
+        raise LowtideError(
+            f"{name} must hold whole numbers from 0 to {classes - 1}, one per row; encode the secret first"
+        )
+    return array
+
+
+def _fits(shape: tuple[int, ...], allowed: Shape) -> bool:
+    return len(shape) == len(allowed) and all(isinstance(b, str) or a == b for a, b in zip(shape, allowed, strict=True))
+
+
+def _either(allowed: tuple[Shape, ...]) -> str:
+    return " or ".join(f"({', '.join(map(str, one))}{',' if len(one) == 1 else ''})" for one in allowed)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lowtide.errors import LowtideError, count
+from lowtide.errors import LowtideError, booleans, count
 from lowtide.types import Bools, Ints
 
 
@@ -49,12 +49,7 @@ class Features:
 
     def mask(self, mask: ArrayLike) -> Bools:
         """Check a mask over features, of shape (m,) or (n, m), and return it as booleans."""
-        array = np.asarray(mask)
-        if array.dtype != np.bool_:
-            raise LowtideError(f"mask must hold true or false for each feature, got {array.dtype}")
-        if array.ndim not in (1, 2) or array.shape[-1] != len(self):
-            raise LowtideError(f"mask must have shape ({len(self)},) or (n, {len(self)}), got {array.shape}")
-        return array
+        return booleans("mask", mask, (len(self),), ("n", len(self)))
 
     def columns(self, mask: ArrayLike) -> Bools:
         """Spread a mask over features, (m,) or (n, m), to the columns they own."""

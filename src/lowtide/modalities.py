@@ -13,7 +13,7 @@ from functools import cache
 from importlib import metadata
 from typing import Any, cast
 
-from lowtide.errors import LowtideError
+from lowtide.errors import LowtideError, one_of
 from lowtide.protocols import Modality
 
 GROUP = "lowtide.modalities"
@@ -65,7 +65,7 @@ def get(name: str) -> Modality:
     """The kind of this name."""
     found = _added.get(name) or _plugged().get(name)
     if found is None and name not in _OURS:
-        raise LowtideError(f"kind must be one of {', '.join(map(repr, names()))}, got {name!r}")
+        one_of("kind", name, names())
     return found or cast("Modality", _load(_OURS[name]))
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lowtide.errors import LowtideError
+from lowtide.errors import LowtideError, check_rows
 from lowtide.types import Bools, Floats, Labels
 
 
@@ -161,8 +161,7 @@ def read_groups(groups: ArrayLike | None, rows: int) -> Labels | None:
     listed: Any = groups.to_pylist() if hasattr(groups, "to_pylist") else groups
     if isinstance(listed, (str, bytes)) or not hasattr(listed, "__len__"):
         raise LowtideError(f"groups must hold one value per row, got {type(groups).__name__}")
-    if len(listed) != rows:
-        raise LowtideError(f"there are {rows} rows and groups has {len(listed)} entries; they must match")
+    check_rows("groups", (len(listed),), rows)
     numbers: dict[object, int] = {}
     try:
         return np.array([numbers.setdefault(_key(one, row), len(numbers)) for row, one in enumerate(listed)], np.intp)

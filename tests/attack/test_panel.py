@@ -220,7 +220,7 @@ def test_given_test_rows_are_the_ones_that_are_judged():
 
 @pytest.mark.parametrize(
     ("test", "message"),
-    [(np.zeros(300, bool), "every class on both sides"), (np.arange(300), "true or false for each of 300 rows")],
+    [(np.zeros(300, bool), "every class on both sides"), (np.arange(300), r"test must be booleans of shape \(300,\)")],
 )
 def test_test_rows_that_cannot_be(test, message):
     x, s = worlds.redundant_bit(2).sample(300, seed=4)

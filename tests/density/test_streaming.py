@@ -99,7 +99,7 @@ def test_the_survey_holds_out_a_uniform_sample_in_constant_memory():
     ("batches", "message"),
     [
         ([], "the stream of batches is empty"),
-        ([(np.zeros((3, 2)), [0, 1])], "3 rows and 2 labels"),
+        ([(np.zeros((3, 2)), [0, 1])], r"there are 3 rows and s of a batch has shape \(2,\)"),
         ([(np.zeros((3, 2)), [0, 0, 0])], "s has 1 class"),
         ([(np.zeros((4, 2)), [0, 1, 0, 1]), (np.zeros((4, 3)), [0, 1, 0, 1])], "X has 3 features"),
     ],

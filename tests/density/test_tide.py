@@ -161,7 +161,7 @@ X, S = np.random.default_rng(0).standard_normal((40, 3)), np.tile([0, 1], 20)
         ({}, X, np.zeros(40, dtype=int), "s has 1 class"),
         ({}, X, np.r_[np.zeros(39), 1], "single row"),
         ({}, np.where(X > 2, np.nan, X), S, "NaN or infinite"),
-        ({}, X, S[:-1], r"X has 40 rows and s has shape \(39,\)"),
+        ({}, X, S[:-1], r"there are 40 rows and s has shape \(39,\)"),
         ({"features": [0, 1]}, X, S, "features has 2 entries, X has 3 columns"),
         ({"features": [0, 1, 3]}, X, S, "every number from 0 to 2"),
         ({"features": [0.5, 1, 2]}, X, S, "whole number per column"),

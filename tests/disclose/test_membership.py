@@ -153,7 +153,10 @@ class TestResponses:
         (lambda: membership([[True]], [0], ratios=[0], epsilon=0.1, classes=2), "have no row"),
         (lambda: membership([[True]], [2], ratios=[0], epsilon=0.1, classes=2), "encode the secret"),
         (lambda: membership([[1]], [0], ratios=[0], epsilon=0.1, classes=2), "hidden must be booleans"),
-        (lambda: membership([[True], [True]], [0, 1], ratios=[0, 1], epsilon=0.1, classes=2), "one per feature"),
+        (
+            lambda: membership([[True], [True]], [0, 1], ratios=[0, 1], epsilon=0.1, classes=2),
+            r"ratios must have shape \(1,\), got \(2,\)",
+        ),
         (
             lambda: membership([[True], [True]], [0, 1], ratios=[0], epsilon=0.1, classes=2, responses=[[], []]),
             "responses must be one list per feature, 1, got 2",

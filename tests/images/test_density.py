@@ -266,7 +266,7 @@ class TestBadInput:
             fit(x.reshape(20, -1), s)
         with pytest.raises(LowtideError, match="fitted on images of 16×16 pixels"):
             tide.density(np.zeros((2, 16, 12, 1), dtype=np.uint8))
-        with pytest.raises(LowtideError, match="mask must have shape"):
+        with pytest.raises(LowtideError, match="mask must be booleans of shape"):
             tide.observed(x, np.ones(5, dtype=bool))
 
     def test_a_garbled_bundle(self, tide, tmp_path):

@@ -115,7 +115,7 @@ def test_config_round_trip() -> None:
         (lambda: ImageMechanism(GRID, fill=300), "fill must be at least 0 and at most 255"),
         (lambda: ImageMechanism(GRID).hide(_images().astype(float), np.ones(12, dtype=bool)), "must be bytes"),
         (lambda: ImageMechanism(GRID).hide(_images()[:, :5], np.ones(12, dtype=bool)), "must be bytes of shape"),
-        (lambda: ImageMechanism(GRID).hide(_images(), np.ones(5, dtype=bool)), "mask must have shape"),
+        (lambda: ImageMechanism(GRID).hide(_images(), np.ones(5, dtype=bool)), "mask must be booleans of shape"),
         (lambda: ImageMechanism(GRID).hide(_images(), np.ones((2, 12), dtype=bool)), "one choice, or one per image"),
         (lambda: _noised(_images(), np.ones(12, dtype=bool), [1, 1, 2, 3, 4, 5]), "ids repeats itself"),
         (

@@ -386,7 +386,7 @@ class TestRefuses:
             ({"images": 0}, "images must be at least 1"),
             ({"told": TOLD[:-1]}, "one number per patch"),
             ({"told": np.full(M, np.nan)}, "NaN"),
-            ({"hidden": HIDDEN[:-1]}, "one for each of 30 patches"),
+            ({"hidden": HIDDEN[:-1]}, r"hidden must be booleans of shape \(30,\)"),
             ({"hidden": TOLD}, "must be booleans"),
             ({"samples": (("a", ()),)}, "has no image"),
             ({"samples": (("a", (scene(0, (24, 24, 3)),)),)}, "a whole multiple"),

@@ -378,9 +378,9 @@ class TestFiles:
 
 class TestRefuses:
     def test_masks_that_do_not_fit_the_names(self):
-        with pytest.raises(LowtideError, match="names 2 features"):
+        with pytest.raises(LowtideError, match=r"hidden of a point of the curve must be booleans of shape \(2,\)"):
             report_of("t", "v", curve=a_curve(3), features=("a", "b"))
-        with pytest.raises(LowtideError, match="one per name"):
+        with pytest.raises(LowtideError, match="must be booleans of shape"):
             report_of("t", "v", features=("a", "b"), chosen=np.array([1, 0]))
 
     @pytest.mark.parametrize("name", ["title", "secret"])

@@ -382,7 +382,7 @@ def test_the_whole_chain_in_any_order_and_batches(random, cut, library):
         (lambda t, r, h: (t, r[:5], h), "the table has 12 rows, and 5 are to be written"),
         (lambda t, r, h: (t, r[:, :3], h), "rows must have shape"),
         (lambda t, r, h: (t.drop(columns="job"), r, h), r"lacks the column\(s\) job"),
-        (lambda t, r, h: (t, r, h[:3]), "mask must have shape"),
+        (lambda t, r, h: (t, r, h[:3]), "mask must be booleans of shape"),
         (lambda t, r, h: (t, r, np.ones((3, 8), dtype=bool)), "hidden has 3 rows and the table 12"),
         (lambda t, r, h: ({"a": 1}, r, h), "cannot write into a dict"),
         (lambda t, r, h: (np.zeros((12, 3)), r, h), r"the table has shape \(12, 3\)"),

@@ -315,7 +315,7 @@ CONSTANT = np.array([[1.0, 1.0], [2.0, 1.0]], dtype=np.float32)
         (lambda: build().hide(ROWS, ALL), "rows need ids"),
         (lambda: build().hide(ROWS[:, :3], ALL), r"rows must have shape \(n, 7\)"),
         (lambda: build().hide(sparse.csr_array(ROWS), ALL), "toarray"),
-        (lambda: build().hide(ROWS, ALL[:3]), "mask must have shape"),
+        (lambda: build().hide(ROWS, ALL[:3]), "mask must be booleans of shape"),
         (lambda: build().hide(ROWS, np.ones((3, 4), dtype=bool)), "hidden has 3 rows and the table 4"),
         (lambda: build().hide(ROWS, ALL, noise=NOISE, ids=[1, 1, 2, 3]), "repeats itself"),
     ],

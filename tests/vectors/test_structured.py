@@ -224,5 +224,5 @@ class TestBadInput:
             fit(x, np.where(s > 2, np.nan, s) * np.nan)
         with pytest.raises(LowtideError, match="must hold numbers"):
             fit(x, np.array([["a", "b"]] * 40))
-        with pytest.raises(LowtideError, match="X has 40 rows"):
+        with pytest.raises(LowtideError, match="there are 40 rows"):
             fit(x, s[:30])

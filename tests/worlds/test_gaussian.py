@@ -78,7 +78,7 @@ class TestShifted:
             ({"covariance": 1.0, "dimension": 2}, "positive definite"),
             ({"covariance": np.eye(3), "dimension": 2}, "symmetric of shape"),
             ({"prior": [0.5, 0.4]}, "sum to 1"),
-            ({"prior": [1.0]}, "one per class"),
+            ({"prior": [1.0]}, "prior must have shape"),
             ({"moved": 2}, "moved must be at least 0 and at most 1"),
         ],
     )

@@ -181,11 +181,11 @@ def test_clipping_the_release_never_raises_it():
 @pytest.mark.parametrize(
     ("hide", "scale", "message"),
     [
-        (np.array([True]), 1.0, "hide must be true or false"),
-        (np.array([1.0, 0.0]), 1.0, "hide must be true or false"),
+        (np.array([True]), 1.0, "hide must be booleans of shape"),
+        (np.array([1.0, 0.0]), 1.0, "hide must be booleans of shape"),
         (ALL, -1.0, "scale must lie in"),
         (ALL, [1.0, 2.0, 3.0], "do not broadcast"),
-        (lambda step: np.zeros((7, 7), dtype=bool), 1.0, "a policy must return"),
+        (lambda step: np.zeros((7, 7), dtype=bool), 1.0, "the answer of a policy must be booleans of shape"),
     ],
 )
 def test_refuses_bad_input(hide, scale, message):

@@ -64,7 +64,7 @@ def test_words_are_distinct_and_texts_readable(world):
     [
         (lambda w: naive_bayes_text(1), "vocabulary must be at least 2"),
         (lambda w: naive_bayes_text(10, length=0), "length must lie in"),
-        (lambda w: naive_bayes_text(10, prior=[1.0]), "one per class"),
+        (lambda w: naive_bayes_text(10, prior=[1.0]), "prior must have shape"),
         (lambda w: w.reading([500]), "term numbers from 0 to 499"),
         (lambda w: w.density(sparse.csr_array(-np.ones((1, 500)))), "not negative"),
     ],

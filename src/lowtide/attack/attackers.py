@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import clone
 
 from lowtide.attack.calibration import Calibration, calibrate
-from lowtide.errors import LowtideError
+from lowtide.errors import LowtideError, check_rows
 from lowtide.splits import grouped, stratified
 from lowtide.streams import stream
 from lowtide.threads import one_thread
@@ -145,8 +145,7 @@ class Calibrated:
             groups: (n,) rows of one group, numbered from 0, are on one side of the validation split.
         """
         counts = np.bincount(codes)
-        if rows.shape[0] != len(codes):
-            raise LowtideError(f"there are {rows.shape[0]} rows and {len(codes)} codes; they must match")
+        check_rows("codes", codes.shape, rows.shape[0])
         if len(counts) < 2 or counts.min() < (_LEAST_PER_CLASS if groups is None else 1):
             raise LowtideError(
                 "an attacker needs two classes or more and three rows of each: merge or drop the rare ones"

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
 from lowtide.attack.panel import AttackReport
-from lowtide.errors import LowtideError, real, within
+from lowtide.errors import LowtideError, class_codes, real, within
 from lowtide.splits import random_folds
 from lowtide.streams import generator
 from lowtide.types import Floats, Labels
@@ -148,11 +148,9 @@ class _Bound:
 
 
 def _checked(density: ArrayLike, s: ArrayLike) -> tuple[Floats, Labels]:
-    scores, codes = real("density", density), np.asarray(s)
-    if scores.ndim != 2 or scores.shape[1] < 2 or codes.shape != (len(scores),) or len(scores) < 2:
-        raise LowtideError(f"density must have shape (n, |S|) and s (n,), got {scores.shape} and {codes.shape}")
+    scores = real("density", density)
+    if scores.ndim != 2 or scores.shape[1] < 2 or len(scores) < 2:
+        raise LowtideError(f"density must have shape (n, |S|), two rows and two classes or more, got {scores.shape}")
     if np.isposinf(scores).any():
         raise LowtideError("density holds +inf; an information density never exceeds log 1/p(s)")
-    if codes.dtype.kind not in "iu" or codes.min() < 0 or codes.max() >= scores.shape[1]:
-        raise LowtideError(f"s must hold codes from 0 to {scores.shape[1] - 1}, one column of density each")
-    return scores, codes
+    return scores, class_codes("s", s, *scores.shape)

@@ -22,7 +22,7 @@ from lowtide.attack.attackers import (
     is_classifier,
     plugged_attackers,
 )
-from lowtide.errors import LowtideError, one_of, within
+from lowtide.errors import LowtideError, booleans, one_of, within
 from lowtide.interface import Attack
 from lowtide.labels import read_classes
 from lowtide.progress import progress_bar
@@ -265,9 +265,7 @@ def _made(maker: Maker | Continued, seed: int, clean: Mapping[str, Attacker]) ->
 
 def _given(test: ArrayLike, codes: Labels, groups: Labels | None) -> Split:
     """The split that a mask over the rows asks for."""
-    aside = np.asarray(test)
-    if aside.shape != codes.shape or aside.dtype != np.bool_:
-        raise LowtideError(f"test must be true or false for each of {len(codes)} rows, got {aside.dtype} {aside.shape}")
+    aside = booleans("test", test, codes.shape)
     if any(len(np.unique(codes[part])) < len(np.unique(codes)) for part in (aside, ~aside)):
         raise LowtideError("test must leave rows of every class on both sides; choose the rows class by class")
     torn = 0 if groups is None else len(np.intersect1d(groups[aside], groups[~aside]))

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import binomtest, norm, rankdata
 
 from lowtide.density.estimates import mean_with_interval
-from lowtide.errors import LowtideError, probabilities, within
+from lowtide.errors import LowtideError, class_codes, probabilities, within
 from lowtide.interface import Estimate
 from lowtide.types import Floats, Labels
 
@@ -86,12 +86,10 @@ def gains(q: Floats, codes: Labels, prior: Floats) -> Floats:
 
 def _checked(q: Floats, codes: Labels, level: float) -> tuple[Floats, Labels]:
     within("level", level, 0.0, 1.0, low_open=True, high_open=True)
-    q, codes = probabilities("q", q), np.asarray(codes)
-    if q.ndim != 2 or codes.shape != (len(q),) or len(q) == 0:
-        raise LowtideError(f"q must have shape (n, |S|) and codes (n,), got {q.shape} and {codes.shape}")
-    if codes.dtype.kind not in "iu" or codes.min() < 0 or codes.max() >= q.shape[1]:
-        raise LowtideError(f"codes must be whole numbers from 0 to {q.shape[1] - 1}, one column of q each")
-    return q, codes
+    q = probabilities("q", q)
+    if q.ndim != 2 or len(q) == 0:
+        raise LowtideError(f"q must have shape (n, |S|), one row or more, got {q.shape}")
+    return q, class_codes("codes", codes, *q.shape)
 
 
 def _area(score: Floats, positive: Labels) -> _Area | None:

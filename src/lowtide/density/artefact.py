@@ -17,7 +17,7 @@ from lowtide.density.critics import CRITICS
 from lowtide.density.critics.base import Critic
 from lowtide.density.estimates import mean_with_interval
 from lowtide.density.objectives import normalise
-from lowtide.errors import LowtideError, count
+from lowtide.errors import LowtideError, check_rows, count
 from lowtide.features import Features
 from lowtide.interface import Estimate
 from lowtide.labels import Classes, Label
@@ -208,8 +208,7 @@ class Density:
         """
         g = self.density(x)
         codes = self.classes.encode(s)
-        if len(codes) != len(g):
-            raise LowtideError(f"X has {len(g)} rows and s {len(codes)}; they must match")
+        check_rows("s", codes.shape, len(g))
         return mean_with_interval(g[np.arange(len(g)), codes], level)
 
     def explain(

@@ -34,7 +34,7 @@ from lowtide.density.critics.base import Critic, Null
 from lowtide.density.estimates import nothing_found
 from lowtide.density.objectives import normalise
 from lowtide.density.options import Options
-from lowtide.errors import LowtideError
+from lowtide.errors import LowtideError, check_shape
 from lowtide.features import Features
 from lowtide.interface import Estimate
 from lowtide.labels import Classes
@@ -120,8 +120,7 @@ def _read(
 ) -> BagData:
     if not sparse.issparse(rows):
         raise LowtideError("the bag critic is fitted on sparse rows; give a scipy CSR array, or use critic='masked'")
-    if rows.shape != (len(s), len(features.groups)):
-        raise LowtideError(f"rows must have shape ({len(s)}, {len(features.groups)}), got {rows.shape}")
+    check_shape("rows", rows.shape, (len(s), len(features.groups)))
     if groups is not None and len(np.unique(groups)) < _LEAST_GROUPS:
         raise LowtideError(
             f"there are {len(np.unique(groups))} groups; a held-out estimate needs at least {_LEAST_GROUPS}: "

@@ -24,7 +24,7 @@ from lowtide.density.estimates import mean_with_interval
 from lowtide.density.masked_fitting import fit_masked
 from lowtide.density.options import Options
 from lowtide.density.streaming import Blocks, ReadFirst, fit_stream
-from lowtide.errors import LowtideError
+from lowtide.errors import LowtideError, check_rows
 from lowtide.features import Features
 from lowtide.labels import Classes, is_vector, read_classes
 from lowtide.splits import read_groups
@@ -60,8 +60,7 @@ def read_secret(
     """
     if s is None:
         raise LowtideError(_NO_SECRET)
-    if np.asarray(s).shape[:1] != (rows,):
-        raise LowtideError(f"X has {rows} {noun}s and s has shape {np.asarray(s).shape}; they must match")
+    check_rows("s", np.shape(s), rows, f"{noun}s")
     if rows < least:
         raise LowtideError(f"Found {rows} sample(s) while a minimum of {least} is required.")
     if is_vector(s):

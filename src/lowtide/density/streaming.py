@@ -28,7 +28,7 @@ from lowtide.density.options import Options
 from lowtide.density.scaling import RankScaling
 from lowtide.density.shrinking import fit_subset_shrinkage
 from lowtide.density.training import MaskedSettings, MaskedTrainer
-from lowtide.errors import LowtideError
+from lowtide.errors import LowtideError, check_rows
 from lowtide.features import Features
 from lowtide.labels import Classes, Label, plain_labels
 from lowtide.progress import progress_bar
@@ -85,8 +85,7 @@ class Survey:
         else:
             rows = self.encode(x)
         labels = plain_labels(s)
-        if len(labels) != len(rows):
-            raise LowtideError(f"a batch has {len(rows)} rows and {len(labels)} labels; they must match")
+        check_rows("s of a batch", (len(labels),), len(rows))
         for label in labels:
             self.counts[label] = self.counts.get(label, 0) + 1
         self._reserve(rows, labels)

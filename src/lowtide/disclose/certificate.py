@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lowtide.disclose.membership import SIDES, Membership
-from lowtide.errors import LowtideError, count, probabilities, within
+from lowtide.errors import LowtideError, booleans, check_shape, count, probabilities, within
 from lowtide.interface import Guarantee
 from lowtide.theory import composition, hockey_stick, response
 from lowtide.types import Bools, Floats
@@ -199,12 +199,10 @@ def certify_paper(epsilon: float, prior: ArrayLike, *, radii: ArrayLike, scale: 
 
 
 def _fixed(ratios: ArrayLike, hidden: ArrayLike, responses: Sequence[tuple[float, int]]) -> tuple[Floats, Bools]:
-    mask, numbers = np.asarray(hidden), np.asarray(ratios, dtype=np.float64)
-    if mask.dtype != np.bool_ or mask.ndim != 1 or not mask.size or numbers.shape != mask.shape:
-        raise LowtideError(
-            f"hidden must be booleans and ratios numbers, one per feature, got {mask.dtype} {mask.shape} "
-            f"and {numbers.shape}"
-        )
+    numbers, mask = np.asarray(ratios, dtype=np.float64), booleans("hidden", hidden, ("m",))
+    check_shape("ratios", numbers.shape, mask.shape)
+    if not mask.size:
+        raise LowtideError("hidden has no entries; give one for each feature")
     hint = "a feature without bounds can only be redacted"
     within("ratios of the hidden features", numbers[mask], 0.0, np.inf, high_open=True, hint=hint)
     if len(responses) and not mask.any():

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from lowtide.errors import LowtideError, count, within
+from lowtide.errors import LowtideError, booleans, check_shape, class_codes, count, within
 from lowtide.interface import Estimate
 from lowtide.theory import hockey_stick, response
 from lowtide.types import Floats
@@ -84,8 +84,7 @@ def membership(
     """
     counts, rows = _in_folds(hidden, s, classes)
     ratios = within("ratios", ratios, 0.0, np.inf, high_open=True)
-    if ratios.shape != counts.shape[2:]:
-        raise LowtideError(f"ratios must have the shape {counts.shape[2:]}, one per feature, got {ratios.shape}")
+    check_shape("ratios", ratios.shape, counts.shape[2:])
     answers = list(responses) or [()] * len(ratios)
     if len(answers) != len(ratios):
         raise LowtideError(f"responses must be one list per feature, {len(ratios)}, got {len(answers)}")
@@ -128,11 +127,10 @@ def _term(p: Floats, q: Floats, ratios: Floats, answers: Responses, epsilon: flo
 
 def _in_folds(hidden: ArrayLike, s: ArrayLike, classes: int) -> tuple[Floats, Floats]:
     """How many rows were hidden (folds, |S|, m), and how many there are (folds, |S|)."""
-    flags, codes, classes = np.asarray(hidden), np.asarray(s), count("classes", classes, 2)
-    if flags.dtype != np.bool_ or flags.ndim != 2 or not flags.size or codes.shape != flags.shape[:1]:
-        raise LowtideError(f"hidden must be booleans (n, m) and s (n,), got {flags.dtype} {flags.shape}, {codes.shape}")
-    if codes.dtype.kind not in "iu" or codes.min() < 0 or codes.max() >= classes:
-        raise LowtideError(f"s must hold whole numbers from 0 to {classes - 1}, one per row; encode the secret first")
+    flags, classes = booleans("hidden", hidden, ("n", "m")), count("classes", classes, 2)
+    if not flags.size:
+        raise LowtideError("hidden has no entries; give one row or more, and one feature or more")
+    codes = class_codes("s", s, len(flags), classes)
     sizes = np.bincount(codes, minlength=classes)
     if not sizes.all():
         raise LowtideError(

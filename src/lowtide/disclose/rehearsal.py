@@ -16,7 +16,7 @@ from lowtide.disclose.budget import Budget
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import Certificate, PolicyName
 from lowtide.disclose.saved import Hider
-from lowtide.errors import LowtideError
+from lowtide.errors import LowtideError, check_rows
 from lowtide.interface import Estimate
 from lowtide.labels import Classes, is_vector, read_classes
 from lowtide.types import Bools, Labels
@@ -246,9 +246,7 @@ def read_secret(s: ArrayLike, n: int, rows: str) -> tuple[Classes, Labels]:
         n: how many samples there are.
         rows: what they are called, such as "images".
     """
-    shape = np.asarray(s).shape
-    if shape[:1] != (n,):
-        raise LowtideError(f"there are {n} {rows} and s has shape {shape}; they must match")
+    check_rows("s", np.shape(s), n, rows)
     if is_vector(s):
         raise LowtideError("the secret is a vector of numbers; hiding needs finitely many values: put it into bins")
     return read_classes(s)
@@ -263,8 +261,7 @@ def read_utility(utility: ArrayLike, n: int, rows: str) -> tuple[Classes, Labels
         rows: what they are called, such as "images".
     """
     values = np.asarray(utility)
-    if values.shape != (n,):
-        raise LowtideError(f"there are {n} {rows} and utility has shape {values.shape}; give one value for each")
+    check_rows("utility", values.shape, n, rows, flat=True)
     if values.dtype.kind in "iuf" and len(np.unique(values)) > _MOST_LABELS:
         if not np.isfinite(values).all():
             raise LowtideError("utility has entries that are NaN or infinite; fill or drop those rows first")

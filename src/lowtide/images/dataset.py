@@ -13,7 +13,7 @@ import numpy as np
 
 from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.disclose.plan_file import Plan
-from lowtide.errors import LowtideError
+from lowtide.errors import LowtideError, check_rows
 from lowtide.images.arrays import cached
 from lowtide.images.encoder import Chosen, Images, as_images
 from lowtide.images.folder import ImageFolder
@@ -74,8 +74,7 @@ def _open_array(x: Any, secret: Any) -> Dataset:
     if isinstance(secret, str):
         raise LowtideError(f"an array of images has no column {secret!r}; give the values of the secret, one per image")
     images, labels = as_images(x), np.asarray(secret)
-    if labels.shape != (len(images),):
-        raise LowtideError(f"there are {len(images)} images and the secret has shape {labels.shape}; they must match")
+    check_rows("the secret", labels.shape, len(images), "images", flat=True)
     return Dataset("images", "images", images, "secret", labels, np.ones(len(labels), bool), source=ImageSource())
 
 

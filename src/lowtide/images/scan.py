@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from lowtide.density.artefact import Density
 from lowtide.density.tide import TIDE
-from lowtide.errors import LowtideError
+from lowtide.errors import LowtideError, check_rows
 from lowtide.formatting import html_of, text_of
 from lowtide.images.encoder import Chosen, Grid, ImageEncoder, as_images, mean_image
 from lowtide.interface import NATS_PER_BIT, Estimate, TextTable
@@ -127,8 +127,7 @@ def scan_images(
     """
     opened = as_images(images)
     classes, codes = read_classes(s)
-    if len(opened) != len(codes):
-        raise LowtideError(f"there are {len(images)} images and s has {len(codes)} entries; they must match")
+    check_rows("s", codes.shape, len(opened), "images")
     rng = generator_for("image scan", len(codes))
     rest, held = three_tenths(codes, rng)
     labels = np.array(classes.labels, dtype=object)[codes]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from lowtide.errors import LowtideError, count
+from lowtide.errors import LowtideError, booleans, count
 from lowtide.formatting import plain
 from lowtide.images import sheets
 from lowtide.images.encoder import Chosen, Grid, as_images, mean_image
@@ -84,9 +84,7 @@ class ImageMaps:
         if self.told is not None:
             per_patch(self.told, grid)
         if self.hidden is not None:
-            mask = np.asarray(self.hidden)
-            if mask.dtype != np.bool_ or mask.shape != (len(grid),):
-                raise LowtideError(f"hidden must be booleans, one for each of {len(grid)} patches, got {mask.shape}")
+            booleans("hidden", self.hidden, (len(grid),))
         for _, row in self.samples:
             self._check_row(row)
 

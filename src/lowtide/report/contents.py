@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from lowtide.disclose.budget import Reading
-from lowtide.errors import LowtideError
+from lowtide.errors import LowtideError, booleans
 from lowtide.interface import Attack, Estimate
 from lowtide.protocols import Nouns
 from lowtide.types import Bools, Floats
@@ -85,11 +85,10 @@ class Outline:
     budget: str = ""
 
     def __post_init__(self) -> None:
-        masks = [point.hidden for point in self.curve] + ([] if self.chosen is None else [np.asarray(self.chosen)])
-        if any(mask.dtype != np.bool_ or mask.shape != (len(self.features),) for mask in masks):
-            raise LowtideError(
-                f"features names {len(self.features)} features; curve and chosen must be booleans, one per name"
-            )
+        for point in self.curve:
+            booleans("hidden of a point of the curve", point.hidden, (len(self.features),))
+        if self.chosen is not None:
+            booleans("chosen", self.chosen, (len(self.features),))
 
     @property
     def hidden(self) -> list[str]:

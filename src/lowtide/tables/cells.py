@@ -12,7 +12,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lowtide.errors import LowtideError
+from lowtide.errors import LowtideError, check_shape
 from lowtide.tables.columns import holds_dates, holds_numbers
 from lowtide.tables.layout import column_starts, owners
 from lowtide.tables.mechanism import TableMechanism
@@ -39,8 +39,7 @@ def write(table: Any, rows: Floats32, hidden: ArrayLike, mechanism: TableMechani
         A new table; the one given is left as it was.
     """
     columns = column_starts(mechanism.encoder)
-    if rows.ndim != 2 or rows.shape[1] != columns[-1]:
-        raise LowtideError(f"rows must have shape (n, {columns[-1]}), got {rows.shape}")
+    check_shape("rows", rows.shape, ("n", int(columns[-1])))
     mask = mechanism.features.mask(hidden)
     if mask.ndim == 2 and len(mask) != len(rows):
         raise LowtideError(f"hidden has {len(mask)} rows and the table {len(rows)}; give one choice, or one per row")

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.disclose.plan_file import Plan
-from lowtide.errors import LowtideError
+from lowtide.errors import LowtideError, check_rows
 from lowtide.interface import TextTable
 from lowtide.labels import check_secret_values
 from lowtide.notes import note
@@ -61,10 +61,7 @@ def open_table(source: Any, secret: Any, options: TableOptions) -> Dataset:
         if own in table.column_names:
             raise LowtideError(f"the secret {own!r} is still a column of the data; drop it, or name it as the secret")
         values = np.asarray(secret)
-        if values.shape != (len(table),):
-            raise LowtideError(
-                f"the table has {len(table)} rows and the secret the shape {values.shape}; they must match"
-            )
+        check_rows("the secret", values.shape, len(table), flat=True)
         table, secret = table.append_column(own, pa.array(values.tolist())), own
     return _with_secret(table, find_column(secret, table.column_names), name)
 

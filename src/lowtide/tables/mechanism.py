@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
-from lowtide.errors import LowtideError, one_of, within
+from lowtide.errors import LowtideError, check_shape, one_of, within
 from lowtide.features import Features
 from lowtide.tables.encoder import TableEncoder, read_encoder
 from lowtide.tables.layout import (
@@ -282,9 +282,7 @@ class TableMechanism:
         if sparse.issparse(rows):
             raise LowtideError("rows are sparse, and a mechanism needs dense ones; give rows.toarray()")
         result = np.array(rows, dtype=np.float32)
-        width = int(self._starts[-1])
-        if result.ndim != 2 or result.shape[1] != width:
-            raise LowtideError(f"rows must have shape (n, {width}), got {result.shape}")
+        check_shape("rows", result.shape, ("n", int(self._starts[-1])))
         return result
 
     def _mask(self, hidden: ArrayLike, n: int) -> Bools:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from lowtide.density.artefact import Density
 from lowtide.density.estimates import mean_with_interval
 from lowtide.density.tide import TIDE
-from lowtide.errors import LowtideError
+from lowtide.errors import LowtideError, check_rows
 from lowtide.formatting import html_of, text_of
 from lowtide.interface import NATS_PER_BIT, Estimate, TextTable
 from lowtide.labels import read_classes
@@ -141,9 +141,7 @@ def scan(
     """
     tide = TIDE() if estimator is None else estimator
     classes, codes = read_classes(s)
-    rows = x.shape[0] if hasattr(x, "shape") else len(x)
-    if rows != len(codes):
-        raise LowtideError(f"x has {rows} rows and s has {len(codes)}; they must match")
+    check_rows("s", codes.shape, x.shape[0] if hasattr(x, "shape") else len(x))
     rng = generator_for("table scan", len(codes))
     rest, held = three_tenths(codes, rng)
     labels = np.array(classes.labels, dtype=object)[codes]

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.disclose.plan_file import Plan
-from lowtide.errors import LowtideError, one_of
+from lowtide.errors import LowtideError, check_rows, one_of
 from lowtide.interface import TextTable
 from lowtide.labels import check_secret_values
 from lowtide.notes import note
@@ -100,10 +100,7 @@ def _open_list(texts: Any, secret: Any, authors: Any) -> Dataset:
     if isinstance(secret, str):
         raise LowtideError(f"a list of texts has no column {secret!r}; give the values of the secret, one per text")
     listed, labels = as_texts(texts), np.asarray(secret)
-    if labels.shape != (len(listed),):
-        raise LowtideError(
-            f"there are {len(listed)} texts and the secret has the shape {labels.shape}; they must match"
-        )
+    check_rows("the secret", labels.shape, len(listed), "texts", flat=True)
     groups = split_groups(listed, authors)
     return Dataset("texts", "texts", listed, "secret", labels, np.ones(len(labels), bool), groups, source=TextSource())
 

@@ -18,7 +18,7 @@ from scipy.special import log_expit, ndtri
 from lowtide.density.artefact import Density, TermConditionals
 from lowtide.density.critics.bag import log_odds_quantiles, witnesses
 from lowtide.density.tide import TIDE
-from lowtide.errors import LowtideError, count, within
+from lowtide.errors import LowtideError, check_rows, count, within
 from lowtide.formatting import html_of, printable, text_of
 from lowtide.interface import NATS_PER_BIT, Estimate, TextTable
 from lowtide.labels import Label
@@ -196,8 +196,7 @@ def scan_terms(
     if not sparse.issparse(rows) or rows.shape[1] != len(density.features):
         raise LowtideError("a scan of terms needs a density of texts, or of sparse rows with one column per feature")
     codes = density.classes.encode(s)
-    if len(codes) != rows.shape[0]:
-        raise LowtideError(f"there are {rows.shape[0]} texts and s has {len(codes)} entries; they must match")
+    check_rows("s", codes.shape, rows.shape[0], "texts")
     sides = read_groups(groups, len(codes))
     answer = density.conditionals(rows)
     if not isinstance(answer, TermConditionals):

@@ -20,7 +20,7 @@ from lowtide.bundles import read_bundle, write_bundle
 from lowtide.density.artefact import FitReport, read_report
 from lowtide.density.critics.paper import network_from_tensors, network_tensors
 from lowtide.density.estimates import mean_with_interval
-from lowtide.errors import LowtideError
+from lowtide.errors import LowtideError, check_shape
 from lowtide.interface import Estimate
 from lowtide.tables.encoder import TableEncoder, read_encoder
 from lowtide.types import Floats
@@ -197,8 +197,7 @@ class PairDensity:
     def density(self, x: Any, s: ArrayLike) -> Floats:
         """`i(s; x)` of each pair, (n,), within ±trim."""
         rows, secret = self.encoder.encode(x), read_vector(s)
-        if secret.shape != (rows.shape[0], self.dimension):
-            raise LowtideError(f"s must have shape ({rows.shape[0]}, {self.dimension}), got {secret.shape}")
+        check_shape("s", secret.shape, (rows.shape[0], self.dimension))
         return np.clip(self.critic.values(rows.astype(np.float64), secret), -self.trim, self.trim)
 
     def information(self, x: Any, s: ArrayLike, *, level: float = 0.95) -> Estimate:

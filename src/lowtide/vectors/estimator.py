@@ -22,7 +22,7 @@ from lowtide.density.fitting import train_paper
 from lowtide.density.objectives import OBJECTIVES
 from lowtide.density.options import Options
 from lowtide.density.tide import RECIPES, Recipe, read_seed, warn_if_overfitted
-from lowtide.errors import LowtideError, count, one_of, within
+from lowtide.errors import LowtideError, check_rows, count, one_of, within
 from lowtide.interface import Estimate
 from lowtide.progress import progress_bar
 from lowtide.splits import others, random_folds, some_rows
@@ -97,8 +97,7 @@ class VectorTIDE(BaseEstimator):  # type: ignore[misc]
         """
         options = self._options()
         rows, encoder = read_table(X)
-        if np.asarray(S).shape[:1] != (rows.shape[0],):
-            raise LowtideError(f"X has {rows.shape[0]} rows and S has shape {np.asarray(S).shape}; they must match")
+        check_rows("S", np.shape(S), rows.shape[0])
         if rows.shape[0] < _LEAST_FITTED:
             raise LowtideError(
                 f"Found array with {rows.shape[0]} sample(s) while a minimum of {_LEAST_FITTED} is required."

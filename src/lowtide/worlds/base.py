@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from lowtide.errors import LowtideError, count, probabilities, real
+from lowtide.errors import LowtideError, check_shape, count, probabilities, real
 from lowtide.features import Features
 from lowtide.interface import Sample, X
 from lowtide.types import Bools, Floats, Labels
@@ -86,9 +86,8 @@ class FiniteWorld(ABC, Generic[X]):
 
     def _dense_rows(self, x: ArrayLike) -> Floats:
         """Check rows that are plain arrays, (n, columns)."""
-        array, columns = real("x", x), len(self.features.groups)
-        if array.ndim != 2 or array.shape[1] != columns:
-            raise LowtideError(f"x must have shape (n, {columns}), got {array.shape}")
+        array = real("x", x)
+        check_shape("x", array.shape, ("n", len(self.features.groups)))
         return array
 
 

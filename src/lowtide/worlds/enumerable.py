@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
-from lowtide.errors import LowtideError, count, share, within
+from lowtide.errors import LowtideError, check_shape, count, share, within
 from lowtide.features import Features, one_per_column
 from lowtide.interface import Sample
 from lowtide.types import Bools, Floats, Labels
@@ -25,8 +25,7 @@ class EnumerableWorld(FiniteWorld[Floats]):
     def __init__(self, atoms: ArrayLike, joint: ArrayLike, features: Features | None = None) -> None:
         self.atoms = np.atleast_2d(np.asarray(atoms, dtype=np.float64))
         self.joint = share("joint", joint)
-        if self.joint.ndim != 2 or self.joint.shape[1] != len(self.atoms):
-            raise LowtideError(f"joint must have shape (|S|, {len(self.atoms)}), got {self.joint.shape}")
+        check_shape("joint", self.joint.shape, ("|S|", len(self.atoms)))
         if len(np.unique(self.atoms, axis=0)) != len(self.atoms):
             raise LowtideError("atoms must all differ; add up the probabilities of equal ones")
         super().__init__(features or one_per_column(self.atoms.shape[1]), self.joint.sum(axis=1))

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import entr, xlogy
 
-from lowtide.errors import LowtideError, count, real, within
+from lowtide.errors import LowtideError, check_shape, count, real, within
 from lowtide.features import one_per_column
 from lowtide.interface import Sample
 from lowtide.types import Bools, Floats, Labels
@@ -162,8 +162,7 @@ def shifted_gaussian(
     count("dimension", dimension, 1)
     moved = dimension if moved is None else count("moved", moved, 0, dimension)
     weights = np.full(classes, 1.0 / classes) if prior is None else real("prior", prior)
-    if weights.shape != (classes,):
-        raise LowtideError(f"prior must have {classes} entries, one per class, got shape {weights.shape}")
+    check_shape("prior", weights.shape, (classes,))
     direction = np.where(np.arange(dimension) < moved, float(real("shift", shift)), 0.0)
     return ShiftedGaussian(direction, _covariance(covariance, dimension), weights)
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, ndtr, xlogy
 
-from lowtide.errors import LowtideError, broadcast, real, within
+from lowtide.errors import LowtideError, booleans, broadcast, real, within
 from lowtide.types import Bools, Floats
 from lowtide.worlds import clouds
 
@@ -98,13 +98,7 @@ def release(atoms: Floats, joint: Floats, hide: ArrayLike | Policy, scale: Array
     prior = joint.sum(axis=1)
     if callable(hide):
         return Release(prior, _walk(atoms, joint, hide, scale))
-    hidden = np.asarray(hide)
-    if hidden.dtype != np.bool_ or hidden.shape not in (atoms.shape[1:], atoms.shape):
-        raise LowtideError(
-            f"hide must be true or false, of shape {atoms.shape[1:]} or {atoms.shape}, "
-            f"got {hidden.dtype} {hidden.shape}"
-        )
-    hidden = np.broadcast_to(hidden, atoms.shape)
+    hidden = np.broadcast_to(booleans("hide", hide, atoms.shape[1:], atoms.shape), atoms.shape)
     # Atoms are distinguished by which features were hidden and by the values of the others.
     visible = np.concatenate([hidden, np.where(hidden, 0.0, atoms)], axis=1)
     outcomes, noised = [], []
@@ -129,9 +123,7 @@ def _walk(atoms: Floats, joint: Floats, policy: Policy, scale: Floats) -> Floats
     past, hidden = np.zeros((1, 0)), np.zeros((1, 0), dtype=bool)
     for j, values in enumerate(atoms.T):
         gain = _gains(likelihood, joint, values)
-        flags = np.asarray(policy(Step(j, past, hidden, values, gain)))
-        if flags.shape != likelihood.shape or flags.dtype != np.bool_:
-            raise LowtideError(f"a policy must return booleans of shape {likelihood.shape}, got {flags.shape}")
+        flags = booleans("the answer of a policy", policy(Step(j, past, hidden, values, gain)), likelihood.shape)
         options = [(value, False, (values == value).astype(float)) for value in np.unique(values)]
         options += [(value, True, chance) for value, chance in _noise_options(values, scale[j])]
         branches = [likelihood * np.where(flags == secret, chance, 0.0) for _, secret, chance in options]

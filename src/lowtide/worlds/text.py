@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import logsumexp
 
-from lowtide.errors import LowtideError, count, within
+from lowtide.errors import LowtideError, check_shape, count, within
 from lowtide.features import one_per_column
 from lowtide.interface import Sample
 from lowtide.types import Bools, Floats, Ints, Labels
@@ -158,8 +158,7 @@ def naive_bayes_text(
     logits = base + tilt
     frequencies = np.exp(logits - logsumexp(logits, axis=1, keepdims=True))
     weights = np.full(classes, 1.0 / classes) if prior is None else np.asarray(prior, dtype=np.float64)
-    if weights.shape != (classes,):
-        raise LowtideError(f"prior must have {classes} entries, one per class, got shape {weights.shape}")
+    check_shape("prior", weights.shape, (classes,))
     return NaiveBayesText(frequencies, mean_length, weights)
 
 

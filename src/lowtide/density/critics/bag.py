@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from lowtide.density.critics.base import Critic
-from lowtide.errors import LowtideError
+from lowtide.errors import LowtideError, one_of
 from lowtide.types import Floats, Floats32, Ints
 
 Weighting = Literal["counts", "log", "binary"]
@@ -283,8 +283,7 @@ class Bag(Critic):
     @classmethod
     def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> Bag:
         """Rebuild it."""
-        if settings["weighting"] not in WEIGHTINGS:
-            raise LowtideError(f"weighting must be one of {', '.join(WEIGHTINGS)}, got {settings['weighting']!r}")
+        one_of("weighting", settings["weighting"], tuple(WEIGHTINGS))
         names = ("u", *_NETWORK) if "E" in tensors else ("u",)
         return cls(tensors["groups"], settings["weighting"], {name: tensors[name] for name in names})
 
