@@ -130,7 +130,7 @@ MEASURE = """
 import sys
 from pathlib import Path
 import pyarrow as pa
-from lowtide.table_files import batches, read
+from lowtide.table_files.reading import batches, read
 def peak():  # in MB, since the process began; that of getrusage is inherited from the process that starts it
     return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
 begin = peak()

@@ -79,7 +79,7 @@ def test_a_full_disk_at_the_end(tmp_path, monkeypatch, suffix, number):
 LIMITED = """
 import resource, sys
 import pyarrow as pa
-from lowtide.table_files import Writer
+from lowtide.table_files.writing import Writer
 from lowtide.errors import LowtideError
 table = pa.table({"a": list(range(20_000)), "b": [f"text {i * 7919}" for i in range(20_000)]})
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
