@@ -12,7 +12,7 @@ from lowtide.auditing.report import audit_samples
 from lowtide.density.artefact import Density
 from lowtide.density.critics.bag import Bag
 from lowtide.disclose.card import Feature, ReleaseCard
-from lowtide.disclose.certificate import certify_plan
+from lowtide.disclose.certificate import certify_fixed
 from lowtide.features import one_per_column
 from lowtide.formatting import html_of, html_of_markdown, in_ascii, interval, number, percents, text_of
 from lowtide.images.encoder import Grid
@@ -66,7 +66,7 @@ def an_explanation(text="we saw the harbour & <b>\x1b[31mfennel"):
 def a_card():
     return ReleaseCard(
         mechanism="redact",
-        certificate=certify_plan(0.2, [0.5, 0.5], ratios=[0.3, 0.3], hidden=[True, True]),
+        certificate=certify_fixed(0.2, [0.5, 0.5], ratios=[0.3, 0.3], hidden=[True, True]),
         features=(Feature("age", 1.0), Feature(HOSTILE, 1.0)),
         rows=1000,
         classes=2,

@@ -162,6 +162,8 @@ def release(
         return Release(shown, made.card, made.modality.nouns)
     if out is None:
         raise LowtideError("a file or folder is released into another one; say where with out=")
+    if os.path.realpath(out) == os.path.realpath(data):
+        raise LowtideError(f"the release would overwrite {data}, which it is made from; name another file or folder")
     job = made.modality.release_job(Path(data), made, said, ids=ids, progress=progress)
     target, tally = Path(out), Tally(made.card)
     extra = dict(job.outputs(target))

@@ -67,7 +67,7 @@ def test_secrets_that_cannot_be_learnt(verb, refused, home, tmp_path):
         (("--type", "age=colour"), "must be one of"),
         (("--type", "town=number"), "town"),
         (("--encoding", "klingon"), "klingon"),
-        (("--lam", 0.5), "--mechanism gaussian"),
+        (("--lam", 0.5), "mechanism gaussian"),
         (("--mechanism", "gaussian", "--delta", 0.1), "epsilon"),
     ],
 )

@@ -18,7 +18,7 @@ from lowtide.cli.console import reported
 from lowtide.cli.main import app
 
 PROGRAM = Path(sys.executable).parent / "lowtide"
-VERBS = ("scan", "plan", "release", "audit", "warn", "export", "show", "demo", "reproduce")
+VERBS = ("scan", "plan", "release", "audit", "warn", "export", "show", "verify", "demo", "reproduce")
 
 
 def start(*arguments, **options):

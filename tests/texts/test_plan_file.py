@@ -155,7 +155,7 @@ def test_other_files(plan, file, tmp_path):
         {"layout": 3},
         *({"layout": {"text": "body", "kept": kept}} for kept in (5, "mood", [1], None, ["beast"])),
         *({"layout": {"text": text, "kept": []}} for text in (3, "beast")),
-        {"rewriter": {}},
+        {"mechanism": {}},
         {"policy": None},
         {"format": "lowtide-density"},
         {"version": 99},

@@ -21,10 +21,10 @@ def run(said: PlanArguments, given: dict[str, Any]) -> None:
     modality = verbs.kind_of(said.data, "plan", given)
     weights = modality.plan_weights(said.policy)
     output = said.out or Path("plan.json" if weights is None else "plan.lowtide")
-    check_plan_place(output, weights=weights)
     files, folders = {"--json": said.json, "--report": said.report}, {"--figures": said.figures}
     (files if output.suffix == ".json" else folders)["--out"] = output
     check_outputs({"data": said.data}, files, folders=folders)
+    check_plan_place(output, weights=weights)
     shared = {name: getattr(said, name) for name in _SHARED if getattr(said, name) is not None}
     made = verbs.plan(
         said.data,

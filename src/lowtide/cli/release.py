@@ -14,10 +14,9 @@ def run(said: ReleaseArguments, given: dict[str, Any]) -> None:
     """Release, and print what was written."""
     cards = card_paths(said.out)
     mapping = given.get("mapping")
-    check_outputs(
-        {"data": said.data, "plan": said.plan, "key": said.key_file},
-        {"--json": said.json, "--mapping": mapping, **cards},
-    )
+    files, folders = {"--json": said.json, "--mapping": mapping, **cards}, {}
+    (files if said.out.suffix and not said.out.is_dir() else folders)["--out"] = said.out
+    check_outputs({"data": said.data, "plan": said.plan, "key": said.key_file}, files, folders=folders)
     done = verbs.release(
         said.data, said.plan, said.out, key_file=said.key_file, progress=show_progress(said.quiet), **given
     )

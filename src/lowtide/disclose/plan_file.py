@@ -24,7 +24,7 @@ from lowtide.results import Reported
 
 FORMAT = "lowtide-plan"
 VERSION = 3
-_EARLIER = {"lowtide-picture-plan": "images", "lowtide-text-plan": "texts", "lowtide-hider": "tables"}
+_EARLIER = ("lowtide-picture-plan", "lowtide-text-plan", "lowtide-picture-hider", "lowtide-text-hider")
 _REMEDY = "make it again with `lowtide plan`"
 
 
@@ -139,6 +139,8 @@ def check_plan_place(path: Path, *, weights: str | None) -> None:
 
 def _check_format(path: Path, config: Mapping[str, Any]) -> None:
     form, version = config.get("format"), config.get("version")
+    if not isinstance(form, str):
+        raise LowtideError(f"{path} is not a plan: its format is not {FORMAT!r}; make one with `lowtide plan`")
     if form in _EARLIER or (form == FORMAT and isinstance(version, int) and version < VERSION):
         raise LowtideError(f"{path} is a plan of an earlier version of Lowtide; {_REMEDY}")
     if form != FORMAT:

@@ -99,7 +99,7 @@ def read_types(types: Sequence[str]) -> dict[str, str]:
     pairs = [entry.rpartition("=") for entry in types]
     for name, _, kind in pairs:
         if not name or not kind:
-            raise LowtideError("a type must read COLUMN=TYPE, such as zip=text")
+            raise LowtideError("--type must read COLUMN=TYPE, such as --type zip=text")
     return {name: kind for name, _, kind in pairs}
 
 
@@ -135,7 +135,7 @@ def check_layout(plan: Plan) -> None:
     if not isinstance(columns, Mapping) or not all(isinstance(name, str) for name in (*listed, *columns.values())):
         raise LowtideError("the layout of a plan of tables must list names of columns and their types")
     named = [*judged, *listed, plan.secret]
-    if columns and (len(set(named)) < len(named) or set(named) != set(columns)):
+    if (columns or judged) and (len(set(named)) < len(named) or set(named) != set(columns)):
         raise LowtideError("a plan must say of every column, once, whether it is judged, blank, kept or the secret")
     if utility is not None and utility not in judged:
         raise LowtideError("the utility of a plan must be one of the columns that were judged")

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,6 +39,23 @@ from lowtide.types import Bools, Floats, Floats32, Ints
 _ENDS = ("low", "high")
 _LEARNT = ("fills", "dates", "others")
 _PLAIN = ("lam", "fill", "clip")
+
+
+class NoiseLevel(TypedDict, total=False):
+    """How much noise hidden numbers and answers take.
+
+    Attributes:
+        lam: λ in units of each column's range. Without it λ is calibrated so that all features that are not kept,
+            hidden together, keep (ε, δ) in both directions for every class.
+        epsilon: ε ≥ 0 of the promise; responses are always calibrated from it.
+        delta: δ in (0, 1).
+        prior: (|S|,) class shares; without them the promise is made for every prior, which takes more noise.
+    """
+
+    lam: float | None
+    epsilon: float | None
+    delta: float | None
+    prior: ArrayLike | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,14 +113,11 @@ class TableMechanism:
         *,
         kind: Literal["redact", "gaussian"],
         categorical: Literal["redact", "response"] = "redact",
-        lam: float | None = None,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        prior: ArrayLike | None = None,
         bounds: Bounds | None = None,
         fill: float = 0.0,
         keep: Sequence[str] = (),
         clip: bool = True,
+        **level: Unpack[NoiseLevel],
     ) -> TableMechanism:
         """Choose how each column is hidden, and how much noise it takes.
 
@@ -113,11 +127,6 @@ class TableMechanism:
             rows: (n, encoded columns) reference rows, for the range of columns without `bounds`.
             kind: what happens to numbers and dates.
             categorical: what happens to text.
-            lam: λ in units of each column's range. Without it λ is calibrated so that all features outside `keep`,
-                hidden together, keep (ε, δ) in both directions for every class.
-            epsilon: ε ≥ 0 of the promise; responses are always calibrated from it.
-            delta: δ in (0, 1).
-            prior: (|S|,) class shares; without them the promise is made for every prior, which takes more noise.
             bounds: the valid range of all columns of numbers, or of some by name; of dates, in days since 1970-01-01,
                 by name only. Better than the reference rows' own: the smallest and largest value of the data are
                 themselves data.
@@ -125,7 +134,9 @@ class TableMechanism:
             keep: names of features that are not to be hidden: no noise is spent on them, nor is their range needed.
                 Where `hide` is told to hide one nonetheless, it is redacted.
             clip: whether noised values are clipped to the range again.
+            **level: how much noise, see `NoiseLevel`.
         """
+        lam = level.get("lam")
         one_of("kind", kind, ("redact", "gaussian"))
         one_of("categorical", categorical, ("redact", "response"))
         kinds = choose_kinds(encoder, features, kind, categorical, keep)
@@ -137,7 +148,7 @@ class TableMechanism:
             refuse_constants(encoder, features, noised & ~(low < high))
         if lam is not None:
             lam = float(within("lam", lam, 0.0, np.inf, low_open=True, high_open=True))
-        lam, keeps = scales(encoder, kinds, lam, epsilon, delta, prior)
+        lam, keeps = scales(encoder, kinds, lam, level.get("epsilon"), level.get("delta"), level.get("prior"))
         return cls(encoder, features, kinds, low, high, keeps, lam, float(fill), clip)
 
     def only(self, noised: ArrayLike) -> TableMechanism:
@@ -190,7 +201,7 @@ class TableMechanism:
         return float(response.lift(pairwise, epsilon, prior).max())
 
     def hide(self, rows: ArrayLike, hidden: ArrayLike, *, noise: KeyedNoise | None = None, ids: Any = None) -> Floats32:
-        """Return new rows with the hidden features disclosed; all other cells are the same bit for bit.
+        """Return new rows with the hidden features disclosed; all other cells are the same bit for bit (paper, Eq. 14).
 
         That a number was missing is hidden, too: the mark of a hidden one is always 0, and what is noised is the value
         that stands for it.

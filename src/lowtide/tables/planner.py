@@ -182,7 +182,7 @@ class TablePlanner:
 
     def _paper(self, tick: Tick) -> Rehearsal:
         problem, mechanism = self.problem, self.problem.mechanism
-        density = self.task.tide.fit(self.x, self.s)._finite("the paper's policy")
+        density = self.task.tide.fit(self.x, self.s).artefact
         # The policy is asked about encoded rows.
         plain = replace(density, encoder=TableEncoder((), (None,) * len(density.features.groups)))
         policy = PaperColumns(plain, self.task.threshold, problem.keep, problem.hide)
@@ -230,6 +230,11 @@ class TablePlanner:
 
 
 def _check_task(task: Task) -> None:
+    noiseless = task.mechanism == "redact" and task.policy != "paper" and task.settings.categorical == "redact"
+    if noiseless and (task.lam is not None or task.delta is not None):
+        raise LowtideError(
+            "lam and delta are about noise, and redaction draws none; leave them out, or use mechanism gaussian or mixed"
+        )
     if task.mechanism != "mixed":
         return
     if task.policy != "fixed" or task.kept is not None:

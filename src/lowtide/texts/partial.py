@@ -20,7 +20,7 @@ from lowtide.density.objectives import normalise
 from lowtide.errors import LowtideError
 from lowtide.texts.cleaning import cleaner
 from lowtide.texts.encoder import TextEncoder
-from lowtide.texts.substitutes import Change, rewrite
+from lowtide.texts.substitutes import TextChange, rewrite
 from lowtide.texts.terms import Term, Vocabulary, find_terms
 from lowtide.types import Bools, Floats, Ints
 
@@ -122,7 +122,7 @@ class Rewritten:
     """
 
     text: str = field(repr=False)
-    changes: tuple[Change, ...]
+    changes: tuple[TextChange, ...]
     density: Floats
 
     @property

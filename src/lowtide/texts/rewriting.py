@@ -16,7 +16,7 @@ from lowtide.disclose.noise import Ids, KeyedNoise
 from lowtide.errors import LowtideError, LowtideTypeError, one_of
 from lowtide.texts.encoder import TextEncoder
 from lowtide.texts.policies import TermPolicy
-from lowtide.texts.substitutes import Change, rewrite
+from lowtide.texts.substitutes import TextChange, rewrite
 from lowtide.texts.terms import Term
 from lowtide.types import Bools, Floats, Ints
 
@@ -25,7 +25,7 @@ Found = list[tuple[int, Term]]
 HOW: tuple[How, ...] = ("drop", "mask", "replace")
 MARK = "[hidden]"
 _BATCH = 4096
-_UNCHANGED: tuple[Change, ...] = ()
+_UNCHANGED: tuple[TextChange, ...] = ()
 _COMMON = 64  # frequent terms to draw from where a hidden term has no neutral neighbour
 _LIKELY = 2  # neighbours below which a term has no pool of its own: one alone would only rename it
 
@@ -142,7 +142,7 @@ class Rewriter:
             )
         written: list[str] = []
         rows: list[int] = []
-        places: list[Change] = []
+        places: list[TextChange] = []
         words = hidden = 0
         for row, found, flags in self._decided(texts, policy):
             chosen = list(compress(found, flags))

@@ -39,7 +39,7 @@ _SIGNS = "#@＃＠"  # make a hashtag or handle of a word, but not after one of 
 _OPENING, _CLOSING = "([{«“‘\"'¿¡", ")]}»”’\"',.;:!?…。、，！？"
 
 
-class Change(NamedTuple):
+class TextChange(NamedTuple):
     """A stretch `text[start:end]` that was changed, and the stretch `[new_start, new_end)` in its stead."""
 
     start: int
@@ -165,7 +165,7 @@ def _nearest(points: Floats32, mine: Ints, others: Ints, known: Ints, most: int)
     return nearest
 
 
-def rewrite(text: str, changes: Iterable[tuple[int, int, str]]) -> tuple[str, tuple[Change, ...]]:
+def rewrite(text: str, changes: Iterable[tuple[int, int, str]]) -> tuple[str, tuple[TextChange, ...]]:
     """Put other words, or nothing, in the place of some words of a text.
 
     Args:
@@ -186,12 +186,12 @@ def rewrite(text: str, changes: Iterable[tuple[int, int, str]]) -> tuple[str, tu
             low = stretches.pop()[0]
         stretches.append(_removal(text, low, end, stretches[-1][1] if stretches else 0))
     parts: list[str] = []
-    places: list[Change] = []
+    places: list[TextChange] = []
     at = length = 0
     for start, end, new in stretches:
         begin = length + start - at
         parts += [text[at:start], new]
-        places.append(Change(start, end, begin, begin + len(new)))
+        places.append(TextChange(start, end, begin, begin + len(new)))
         at, length = end, begin + len(new)
     return "".join((*parts, text[at:])), tuple(places)
 

@@ -63,7 +63,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Span:
+class MarkedSpan:
     """A piece of a marked text: whether it points `towards` a class or `against` it, how strongly; in words."""
 
     text: str
@@ -77,7 +77,7 @@ class Marked:
     """A marked text: what stands above it, its pieces, and the strongest of them in words."""
 
     note: str
-    spans: tuple[Span, ...]
+    spans: tuple[MarkedSpan, ...]
     strongest: str
 
 
@@ -299,10 +299,10 @@ def _marked(text: MarkedText, most: float) -> Marked:
     return Marked(plain(text.note), tuple(span for span in spans if span.text), said or "nothing")
 
 
-def _span(text: str, told: float, most: float) -> Span:
+def _span(text: str, told: float, most: float) -> MarkedSpan:
     if told == 0 or not text.strip():
-        return Span(text, "", 0.0, "")
-    return Span(text, "towards" if told > 0 else "against", round(abs(told) / most, 3), _bits(told))
+        return MarkedSpan(text, "", 0.0, "")
+    return MarkedSpan(text, "towards" if told > 0 else "against", round(abs(told) / most, 3), _bits(told))
 
 
 def _bits(told: float) -> str:

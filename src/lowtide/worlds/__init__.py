@@ -11,19 +11,19 @@ from lowtide.worlds.gaussian import (
     gaussian_xor,
     shifted_gaussian,
 )
-from lowtide.worlds.release import Policy, Release, Step
+from lowtide.worlds.release import ExactRelease, Policy, Step
 from lowtide.worlds.small_laws import parity, rare_value, redundant_bit, two_points, xor
 from lowtide.worlds.text import NaiveBayesText, naive_bayes_text
 
 __all__ = [
     "DrawnFaces",
     "EnumerableWorld",
+    "ExactRelease",
     "FiniteWorld",
     "GaussianPair",
     "GaussianXor",
     "NaiveBayesText",
     "Policy",
-    "Release",
     "ShiftedGaussian",
     "Step",
     "drawn_faces",

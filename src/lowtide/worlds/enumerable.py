@@ -11,7 +11,7 @@ from lowtide.features import Features, one_per_column
 from lowtide.interface import Sample
 from lowtide.types import Bools, Floats, Labels
 from lowtide.worlds.base import FiniteWorld
-from lowtide.worlds.release import Policy, Release, release
+from lowtide.worlds.release import ExactRelease, Policy, release
 
 
 class EnumerableWorld(FiniteWorld[Floats]):
@@ -48,7 +48,7 @@ class EnumerableWorld(FiniteWorld[Floats]):
         epsilon = float(within("epsilon", epsilon, 0.0, np.inf))
         return np.asarray((np.abs(self.conditionals(self.atoms)) > epsilon).any(axis=-1))
 
-    def release(self, hide: ArrayLike | Policy, scale: ArrayLike = np.inf) -> Release:
+    def release(self, hide: ArrayLike | Policy, scale: ArrayLike = np.inf) -> ExactRelease:
         """The exact law of a release of this world.
 
         Args:

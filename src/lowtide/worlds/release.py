@@ -46,7 +46,7 @@ Policy = Callable[[Step], Bools]
 
 
 @dataclass(frozen=True)
-class Release:
+class ExactRelease:
     """The law of a release Y given each secret.
 
     Attributes:
@@ -91,13 +91,13 @@ class Release:
         return total
 
 
-def release(atoms: Floats, joint: Floats, hide: ArrayLike | Policy, scale: ArrayLike) -> Release:
+def release(atoms: Floats, joint: Floats, hide: ArrayLike | Policy, scale: ArrayLike) -> ExactRelease:
     """The law of a release of the atoms; see `EnumerableWorld.release`."""
     given_s = joint / joint.sum(axis=1, keepdims=True)
     scale, _ = broadcast(scale=within("scale", scale, 0.0, np.inf, low_open=True), atoms=atoms[0])
     prior = joint.sum(axis=1)
     if callable(hide):
-        return Release(prior, _walk(atoms, joint, hide, scale))
+        return ExactRelease(prior, _walk(atoms, joint, hide, scale))
     hidden = np.broadcast_to(booleans("hide", hide, atoms.shape[1:], atoms.shape), atoms.shape)
     # Atoms are distinguished by which features were hidden and by the values of the others.
     visible = np.concatenate([hidden, np.where(hidden, 0.0, atoms)], axis=1)
@@ -110,7 +110,7 @@ def release(atoms: Floats, joint: Floats, hide: ArrayLike | Policy, scale: Array
         else:
             outcomes.append(given_s[:, members].sum(axis=1))
     discrete = np.stack(outcomes, axis=1) if outcomes else np.zeros((len(prior), 0))
-    return Release(prior, discrete, tuple(noised))
+    return ExactRelease(prior, discrete, tuple(noised))
 
 
 def _walk(atoms: Floats, joint: Floats, policy: Policy, scale: Floats) -> Floats:
