@@ -30,7 +30,7 @@ from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.encoder import read_table
 from lowtide.tables.mechanism import TableMechanism
 from lowtide.tables.policies import FixedColumns
-from lowtide.threads import one_thread
+from lowtide.training import one_thread
 from lowtide.types import Bools, Floats32, Ints
 from peers.erasers import CorrelationRemover, Leace
 from peers.hiders import MutualInformation, RandomFeatures, Rival, UniformNoise

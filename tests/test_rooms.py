@@ -20,7 +20,6 @@ ROOMS = (
     "results",
     "files",
     "progress",
-    "threads",
     "training",
     "labels",
     "splits",

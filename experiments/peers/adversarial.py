@@ -23,8 +23,7 @@ from torch import nn
 from lowtide.errors import LowtideError, count, within
 from lowtide.images.convnets import to_input
 from lowtide.images.encoder import Images, as_images
-from lowtide.threads import one_thread
-from lowtide.training import seeded
+from lowtide.training import one_thread, seeded
 from lowtide.types import Floats, Pixels
 from peers.filter_training import Training
 from peers.image_hiders import RivalledImages

@@ -138,3 +138,14 @@ def train_until_stale(
         if best.stale >= patience:
             break
     net.load_state_dict(best.kept)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run PyTorch on one thread, and give the others back afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lowtide.errors import LowtideError
 from lowtide.images.convnets import augment, erase, fast, paper_cnn, small_cnn, to_input
-from lowtide.threads import one_thread
+from lowtide.training import one_thread
 
 
 def pixels(n, height, width, channels=3, seed=0):

@@ -19,7 +19,7 @@ from lowtide.attack.calibration import Calibration, calibrate
 from lowtide.errors import LowtideError, check_rows
 from lowtide.splits import grouped, stratified
 from lowtide.streams import stream
-from lowtide.threads import one_thread
+from lowtide.training import one_thread
 from lowtide.types import Floats, Labels
 
 GROUP = "lowtide.attackers"

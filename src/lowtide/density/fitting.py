@@ -29,7 +29,7 @@ from lowtide.features import Features
 from lowtide.labels import Classes, is_vector, read_classes
 from lowtide.splits import read_groups
 from lowtide.streams import derived_seed
-from lowtide.threads import one_thread
+from lowtide.training import one_thread
 from lowtide.types import Labels
 
 Rows = Any  # (n, columns) float32: a NumPy array, a memory map, or a scipy CSR array

@@ -19,14 +19,13 @@ from lowtide.density.artefact import Encoder, FitReport
 from lowtide.density.checkpoints import Checkpoints, fingerprint
 from lowtide.density.critics.base import Critic, Null
 from lowtide.density.critics.masked import Masked, Weights
-from lowtide.density.crossfit import is_clear, mixture_weights
+from lowtide.density.crossfit import fit_subset_shrinkage, is_clear, mixture_weights
 from lowtide.density.estimates import mean_with_interval, nothing_found
 from lowtide.density.masked_fitting import STRENGTHS, describe
 from lowtide.density.masking import MaskedRows, SubsetSampler, losses, mask_rows
 from lowtide.density.objectives import normalise
 from lowtide.density.options import Options
 from lowtide.density.scaling import RankScaling
-from lowtide.density.shrinking import fit_subset_shrinkage
 from lowtide.density.training import MaskedSettings, MaskedTrainer
 from lowtide.errors import LowtideError, check_rows
 from lowtide.features import Features

@@ -24,7 +24,7 @@ from lowtide.images.convnets import to_input
 from lowtide.images.edges import edges_and_shades
 from lowtide.images.planning_attackers import at_places, by_kind
 from lowtide.images.thumbnails import Thumbnails
-from lowtide.threads import one_thread
+from lowtide.training import one_thread
 from lowtide.types import Bools, Floats, Floats32, Ints, Pixels
 
 _RIDGE = 1.0  # added to the variance of every feature, which is 1; with fewer images than features something must be

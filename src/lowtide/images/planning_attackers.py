@@ -26,7 +26,7 @@ from lowtide.images.edges import edges_and_shades
 from lowtide.images.thumbnails import Thumbnails
 from lowtide.splits import stratified_folds
 from lowtide.streams import generator
-from lowtide.threads import one_thread
+from lowtide.training import one_thread
 from lowtide.types import Floats, Labels
 
 CELLS = 16  # places down and across; the coarse cells of the edges are 8

@@ -10,10 +10,9 @@ import pyarrow as pa
 from lowtide.errors import LowtideError, count
 from lowtide.table_files.columnar import columnar_schema, read_columnar
 from lowtide.table_files.formats import AnyPath, Format, existing, format_of
-from lowtide.table_files.inference import infer_separated, separated_names
 from lowtide.table_files.lines import infer_lines, read_lines
 from lowtide.table_files.schema import check_schema, check_types, fit, is_text, with_types
-from lowtide.table_files.separated import read_separated
+from lowtide.table_files.separated import infer_separated, read_separated, separated_names
 
 _ROWS = 65536
 

@@ -1,10 +1,12 @@
-"""The types of columns: which are understood, what their names are, and how a table is made to have them."""
+"""The types of columns: which are understood, what their names are, and how a table or frame is made to have them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from typing import Any
 
+import narwhals.stable.v2 as nw
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -123,3 +125,13 @@ def _cast(column: pa.ChunkedArray, field: pa.Field, where: str) -> pa.ChunkedArr
         f"column {field.name!r} of {where} does not fit the type {type_word(field.type)} ({field.type}) in some rows; "
         "correct them, or read the column as another type"
     )
+
+
+def is_frame(x: Any) -> bool:
+    """Whether `x` is a data frame or an Arrow table."""
+    return bool(nw.dependencies.is_into_dataframe(x))
+
+
+def as_arrow(frame: Any) -> pa.Table:
+    """A data frame of any library as an Arrow table, without its index."""
+    return frame if isinstance(frame, pa.Table) else nw.from_native(frame, eager_only=True).to_arrow()

@@ -21,9 +21,8 @@ from lowtide.labels import check_secret_values
 from lowtide.notes import note
 from lowtide.protocols import Changed, Dataset, Locks, Matched, PlanView
 from lowtide.table_files.formats import find_column, format_of
-from lowtide.table_files.frames import as_arrow, is_frame
 from lowtide.table_files.reading import batches, read, schema_like
-from lowtide.table_files.schema import is_moment, type_word
+from lowtide.table_files.schema import as_arrow, is_frame, is_moment, type_word
 from lowtide.table_files.writing import Writer
 from lowtide.tables.describing import Description, describe
 from lowtide.tables.layout import owners

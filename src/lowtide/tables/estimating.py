@@ -30,7 +30,7 @@ from lowtide.splits import some_rows, stratified_folds
 from lowtide.streams import generator
 from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.histories import Whole
-from lowtide.threads import one_thread
+from lowtide.training import one_thread
 from lowtide.types import Bools, Floats32, Ints
 
 _ROWS = 10_000

@@ -23,7 +23,7 @@ from lowtide.streams import generator
 from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.encoder import TableEncoder
 from lowtide.tables.histories import Around
-from lowtide.threads import one_thread
+from lowtide.training import one_thread
 from lowtide.types import Bools, Floats32, Ints
 
 _TRAINING_ROWS = 6000  # more do not change which features leak

@@ -13,7 +13,7 @@ from lowtide.errors import LowtideError
 from lowtide.splits import read_groups
 from lowtide.texts.encoder import TextEncoder, as_texts
 from lowtide.texts.terms import TermOptions
-from lowtide.threads import one_thread
+from lowtide.training import one_thread
 
 
 def fit_texts(x: Any, s: ArrayLike | None, options: Options, *, groups: ArrayLike | None = None) -> Density:

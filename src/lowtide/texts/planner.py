@@ -26,7 +26,7 @@ from lowtide.texts.problem import CHECKERS, TextProblem, make_plan
 from lowtide.texts.rewriting import MARK
 from lowtide.texts.substitutes import learn_similar
 from lowtide.texts.terms import TermOptions, Vocabulary, find_terms
-from lowtide.threads import one_thread
+from lowtide.training import one_thread
 from lowtide.types import Bools, Labels
 
 _OPTIONS = TermOptions(min_count=2)

@@ -27,7 +27,7 @@ from lowtide.interface import Estimate
 from lowtide.progress import progress_bar
 from lowtide.splits import others, random_folds, some_rows
 from lowtide.tables.encoder import read_table
-from lowtide.threads import one_thread
+from lowtide.training import one_thread
 from lowtide.types import Floats
 from lowtide.vectors.artefact import PairCritic, PairDensity, PaperPairs, Structured
 from lowtide.vectors.columns import Hermite, Normaliser, read_vector
