@@ -5,10 +5,12 @@ import pytest
 
 from lowtide.splits import (
     at_random,
+    fold_numbers,
     grouped,
     grouped_folds,
     others,
     random_folds,
+    sample_with_classes,
     set_aside,
     some_rows,
     stratified,
@@ -89,6 +91,16 @@ def test_some_rows_are_sorted_and_never_more_than_there_are(rows):
 def test_a_sample_has_every_class_in_its_share():
     np.testing.assert_array_equal(np.bincount(CODES[stratified_sample(CODES, 20, rng())]), [12, 6, 2])
     np.testing.assert_array_equal(stratified_sample(CODES, 100, rng()), np.arange(100))
+
+
+def test_a_sample_begins_with_every_class():
+    some = sample_with_classes(CODES, 30, 4, rng())
+    assert len(np.unique(some)) == 30
+    np.testing.assert_array_equal(np.bincount(CODES[some[:12]]), [4, 4, 4])
+
+
+def test_fold_numbers_differ_in_size_by_one_at_most():
+    assert np.ptp(np.bincount(fold_numbers(11, 3, rng()))) == 1
 
 
 def test_the_rows_are_those_recorded():

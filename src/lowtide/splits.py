@@ -132,6 +132,11 @@ def random_folds(n: int, folds: int, rng: np.random.Generator) -> list[Labels]:
     return [np.sort(part) for part in np.array_split(rng.permutation(n), folds)]
 
 
+def fold_numbers(n: int, folds: int, rng: np.random.Generator) -> Labels:
+    """Give every one of n rows a fold at random, (n,); sizes differ by at most 1."""
+    return rng.permutation(n) % folds
+
+
 def others(n: int, *out: Labels) -> Labels:
     """The rows of range(n) that are in none of the parts `out`, sorted."""
     return np.setdiff1d(np.arange(n), np.concatenate(out))
@@ -147,6 +152,16 @@ def stratified_sample(codes: Labels, most: int, rng: np.random.Generator) -> Lab
     if len(codes) <= most:
         return np.arange(len(codes))
     return np.flatnonzero(stratified_folds(codes, -(-len(codes) // most), rng) == 0)
+
+
+def sample_with_classes(codes: Labels, most: int, least: int, rng: np.random.Generator) -> Labels:
+    """A random choice of at most `most` row numbers that begins with `least` rows of every class (n,)."""
+    order = rng.permutation(len(codes))
+    counts = np.bincount(codes)
+    turn = np.argsort(codes[order], kind="stable")
+    place = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
+    first = turn[place < least]
+    return np.concatenate([order[first], np.delete(order, first)])[:most]
 
 
 def read_groups(groups: ArrayLike | None, rows: int) -> Labels | None:

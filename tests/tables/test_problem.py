@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from lowtide.attack.panel import attack
 from lowtide.errors import LowtideError
-from lowtide.tables.problem import _attacked, refuse_few
+from lowtide.splits import sample_with_classes
+from lowtide.tables.problem import refuse_few
 
 RNG = np.random.default_rng(0)
 S = np.arange(600) % 2
@@ -20,14 +21,14 @@ def attacked(x, s=S):
 class TestRows:
     def test_every_class_is_among_those_attacked(self):
         codes = np.concatenate([np.zeros(25_000, np.intp), np.full(6, 1), np.full(5, 2)])
-        some = _attacked(codes, np.random.default_rng(1))
+        some = sample_with_classes(codes, 20_000, 5, np.random.default_rng(1))
         assert len(some) == len(np.unique(some)) == 20_000
         assert np.bincount(codes[some])[1:].min() >= 5
         assert attack(RNG.normal(size=(20_000, 1)), codes[some], attackers=["neighbours"], progress=False).retrained
 
     @given(st.lists(st.integers(0, 3), min_size=1, max_size=50), st.integers(0, 99))
     def test_few_rows_are_all_taken(self, codes, seed):
-        some = _attacked(np.array(codes), np.random.default_rng(seed))
+        some = sample_with_classes(np.array(codes), 20_000, 5, np.random.default_rng(seed))
         assert sorted(some) == list(range(len(codes)))
 
     @pytest.mark.parametrize(("ones", "zeros"), [(5, 15), (4, 15), (4, 16), (9, 10), (10, 10)])

@@ -16,6 +16,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import StratifiedKFold
 
 from lowtide.errors import LowtideError, count, one_of
+from lowtide.splits import fold_numbers
 from lowtide.types import Floats, Labels
 from peers.estimators.base import Baseline, SecretKind
 
@@ -83,7 +84,7 @@ class Classifier(Baseline):
         n, folds = len(rows), min(self.folds, len(rows) // 2)
         if folds < 2:
             raise LowtideError(f"X has {n} rows; a classifier of pairs needs at least 4, two in each of two folds")
-        fold_of = rng.permutation(n) % folds
+        fold_of = fold_numbers(n, folds, rng)
         x, s = _draw_partners(fold_of, self.shuffles, rng)
         pairs = np.vstack([np.hstack([rows, secrets]), np.hstack([rows[x], secrets[s]])])
         joint = (np.arange(len(pairs)) < n).astype(np.intp)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from lowtide.errors import count, within
+from lowtide.splits import fold_numbers
 from lowtide.types import Bools, Floats, Labels
 from peers.estimators.base import Baseline, Scaler, SecretKind
 from peers.estimators.least_squares import Fit, Moments, fit_by_folds, kernels
@@ -61,7 +62,7 @@ class Ratio(Baseline):
         folds = min(self.folds, int(np.bincount(codes).min()))
         fold_of = np.empty(len(rows), dtype=np.intp)
         for k in range(len(prior)):  # every fold holds rows of every class
-            fold_of[codes == k] = rng.permutation(np.count_nonzero(codes == k)) % folds
+            fold_of[codes == k] = fold_numbers(int(np.count_nonzero(codes == k)), folds, rng)
         self.fits_ = [self._fit_class(scaled, codes == k, fold_of, rng) for k in range(len(prior))]
 
     def _fit_class(self, scaled: Floats, own: Bools, fold_of: Labels, rng: np.random.Generator) -> Fit:
@@ -85,7 +86,7 @@ class Ratio(Baseline):
         self.scale_, self.scale_secret_ = Scaler.of(rows), Scaler.of(secrets)
         x, s = self.scale_(rows), self.scale_secret_(secrets)
         folds = min(self.folds, len(x))
-        fold_of = rng.permutation(len(x)) % folds
+        fold_of = fold_numbers(len(x), folds, rng)
         centres = self._centres(np.hstack([x, s]), rng)
         centres_x, centres_s = np.split(centres, [x.shape[1]], axis=1)
 

@@ -14,7 +14,8 @@ def run(said: ReleaseArguments, given: dict[str, Any]) -> None:
     """Release, and print what was written."""
     cards = card_paths(said.out)
     mapping = given.get("mapping")
-    files, folders = {"--json": said.json, "--mapping": mapping, **cards}, {}
+    files = {"--json": said.json, "--mapping": mapping, **cards}
+    folders: dict[str, Any] = {}
     (files if said.out.suffix and not said.out.is_dir() else folders)["--out"] = said.out
     check_outputs({"data": said.data, "plan": said.plan, "key": said.key_file}, files, folders=folders)
     done = verbs.release(

@@ -33,6 +33,7 @@ _WIDTH, _FEW = 32, 4  # of a network; of more than a few, half of it: their mean
 _SAFE = 16  # steps between two states set aside for a checkpoint
 _PARTIAL = 0.5  # share of the training rows seen in part: half of them prefixes, half subsets
 _SEVERAL = 16  # groups from which on each network is trained on half of them
+_ORDER, _MASKS, _WEIGHTS, _HALVES = range(4)  # what random numbers of a member are for
 _HEADROOM = 0.3  # training starts below the scale of the terms alone, since the networks will share their evidence
 
 
@@ -81,7 +82,7 @@ class BagTrainer:
 
     def __init__(self, data: BagData, start: TermStart, odds: Floats, member: int) -> None:
         self.data, self.start, self.member, self.done = data, start, member, 0
-        generator = torch.Generator().manual_seed(int(self._rng(2, 0).integers(2**62)))
+        generator = torch.Generator().manual_seed(int(self._rng(_WEIGHTS, 0).integers(2**62)))
         present = np.bincount(data.rows.indices, minlength=data.rows.shape[1]).astype(np.float64)
         width = _WIDTH if data.members <= _FEW else _WIDTH // 2
         networks = initial_networks(present, len(data.s), len(data.log_prior), generator, width=width)
@@ -102,7 +103,7 @@ class BagTrainer:
     def step(self) -> None:
         """One step on the next batch, some of its rows seen in part."""
         index = self._batch()
-        rng = self._rng(1, self.done)
+        rng = self._rng(_MASKS, self.done)
         rows = self.data.rows[index]
         weight = term_weights(rows.data, self.start.weighting) * partial(rows.indptr, rng)
         terms, starts = (torch.from_numpy(part.astype(np.int64)) for part in (rows.indices, rows.indptr[:-1]))
@@ -122,14 +123,14 @@ class BagTrainer:
         data, (pair, side) = self.data, divmod(self.member, 2)
         if len(np.unique(data.groups)) < _SEVERAL:
             return np.arange(len(data.s))
-        rng = np.random.default_rng([data.seed, pair, 3])
+        rng = np.random.default_rng([data.seed, pair, _HALVES])
         return np.flatnonzero(grouped_folds(data.s, data.groups, 2, rng) == side)
 
     def _batch(self) -> Ints:
         n = len(self.mine)
         size = int(np.clip(n // 64, min(n, 32), BATCH))
         epoch, place = divmod(self.done, n // size)
-        order = self._rng(0, epoch).permutation(n)
+        order = self._rng(_ORDER, epoch).permutation(n)
         return self.mine[order[place * size : (place + 1) * size]]
 
     def _rng(self, use: int, number: int) -> np.random.Generator:

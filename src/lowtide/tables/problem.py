@@ -14,7 +14,7 @@ from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.disclose.rehearsal import LEAST_PER_CLASS, LEAST_ROWS, Check, Tick
 from lowtide.errors import LowtideError
 from lowtide.features import Features
-from lowtide.splits import stratified
+from lowtide.splits import sample_with_classes, stratified
 from lowtide.streams import generator, stream
 from lowtide.tables.estimating import estimate
 from lowtide.tables.layout import owners
@@ -105,7 +105,9 @@ class TableProblem:
         classes, codes = self.data.classes, self.data.codes
         options = replace(self.options, seed=self.options.seed + 7)
         leakage = estimate(seen, codes, classes, options, judged=self.judged)
-        some = _attacked(codes, generator(self.options.seed, "table attacked rows"))
+        some = sample_with_classes(
+            codes, _ATTACKED_ROWS, LEAST_PER_CLASS, generator(self.options.seed, "table attacked rows")
+        )
         attacks = attack(
             seen[some],
             codes[some],
@@ -244,13 +246,3 @@ def refuse_few(rows: Floats32, codes: Ints) -> None:
             f"{int((counts < LEAST_PER_CLASS).sum())} of the {len(counts)} classes of s have fewer than "
             f"{LEAST_PER_CLASS} rows; a rehearsal of the release cannot be attacked without them: merge or drop them"
         )
-
-
-def _attacked(codes: Ints, rng: np.random.Generator) -> Ints:
-    """Which rows to attack with: a random choice of at most 20,000, with enough of every class."""
-    order = rng.permutation(len(codes))
-    counts = np.bincount(codes)
-    turn = np.argsort(codes[order], kind="stable")
-    place = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
-    first = turn[place < LEAST_PER_CLASS]
-    return np.concatenate([order[first], np.delete(order, first)])[:_ATTACKED_ROWS]
