@@ -99,5 +99,5 @@ def test_what_cannot_be_scanned_is_refused():
     with pytest.raises(LowtideError, match="100 classes in 100 rows"):
         scan(x, np.random.default_rng(5).normal(size=100), estimator=quick())
     for table in (x, pd.DataFrame(x), x.tolist()):
-        with pytest.raises(LowtideError, match="x has 100 rows and s has 50"):
+        with pytest.raises(LowtideError, match=r"there are 100 rows and s has shape \(50,\)"):
             scan(table, s[:50], estimator=quick())

@@ -117,7 +117,7 @@ def test_the_same_seed_gives_the_same_report_and_fixed_attackers_see_the_release
 def test_wrong_arguments_are_named():
     with pytest.raises(LowtideError, match="one of 'words'"):
         attack(TEXTS, S, attackers="edges", progress=False)
-    with pytest.raises(LowtideError, match="entries"):
+    with pytest.raises(LowtideError, match="groups has shape"):
         attack(TEXTS, S, groups=S[:-1], progress=False)
     with pytest.raises(LowtideError, match="tears"):
         attack(TEXTS, S, groups=np.arange(6000) // 2, test=np.arange(6000) < 1001, progress=False)

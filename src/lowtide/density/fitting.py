@@ -60,7 +60,7 @@ def read_secret(
     """
     if s is None:
         raise LowtideError(_NO_SECRET)
-    check_rows("s", np.shape(s), rows, f"{noun}s")
+    check_rows("s", np.asarray(s).shape, rows, f"{noun}s")
     if rows < least:
         raise LowtideError(f"Found {rows} sample(s) while a minimum of {least} is required.")
     if is_vector(s):

@@ -246,7 +246,7 @@ def read_secret(s: ArrayLike, n: int, rows: str) -> tuple[Classes, Labels]:
         n: how many samples there are.
         rows: what they are called, such as "images".
     """
-    check_rows("s", np.shape(s), n, rows)
+    check_rows("s", np.asarray(s).shape, n, rows)
     if is_vector(s):
         raise LowtideError("the secret is a vector of numbers; hiding needs finitely many values: put it into bins")
     return read_classes(s)

@@ -97,7 +97,7 @@ class VectorTIDE(BaseEstimator):  # type: ignore[misc]
         """
         options = self._options()
         rows, encoder = read_table(X)
-        check_rows("S", np.shape(S), rows.shape[0])
+        check_rows("S", np.asarray(S).shape, rows.shape[0])
         if rows.shape[0] < _LEAST_FITTED:
             raise LowtideError(
                 f"Found array with {rows.shape[0]} sample(s) while a minimum of {_LEAST_FITTED} is required."
