@@ -127,10 +127,6 @@ class ReleaseJob(Protocol):
 
     total: int | None
 
-    def outputs(self, out: Path) -> Mapping[str, Path]:
-        """Files that are written besides the release and its card, by what they are; they stay inside."""
-        ...
-
     def sink(self, out: Path) -> AbstractContextManager[Any]:
         """Where batches go; what it writes appears whole or not at all. It has `write(changed)`."""
         ...
@@ -347,6 +343,13 @@ class Modality(Protocol):
 
     def release_object(self, x: Any, plan: Any, *, noise: Any, ids: Any) -> Any:
         """Release data in memory; the same kind of object comes back."""
+        ...
+
+    def beside(self, out: Path, options: Any) -> Mapping[str, Path]:
+        """Files that are written besides a release and its card, by what they are; they stay inside.
+
+        Refuses an output whose format is unknown.
+        """
         ...
 
     def release_job(self, source: Path, plan: Any, options: Any, *, ids: Any, progress: bool | None) -> ReleaseJob:

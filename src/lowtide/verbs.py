@@ -164,9 +164,9 @@ def release(
         raise LowtideError("a file or folder is released into another one; say where with out=")
     if os.path.realpath(out) == os.path.realpath(data):
         raise LowtideError(f"the release would overwrite {data}, which it is made from; name another file or folder")
+    extra = made.modality.beside(Path(out), said)
     job = made.modality.release_job(Path(data), made, said, ids=ids, progress=progress)
     target, tally = Path(out), Tally(made.card)
-    extra = dict(job.outputs(target))
     noise = _noise(made, key_file)
     with job.sink(target) as sink, progress_bar("releasing", job.total or 1, progress) as tick:
         for batch in job.batches():
@@ -334,11 +334,16 @@ def _options(modality: Modality, verb: str, given: Mapping[str, Any]) -> Any:
     return read_options(modality.name, modality.options, verb, given, modalities.options())
 
 
+def outputs_of(plan: Plan, out: Path, options: Mapping[str, Any]) -> dict[str, Path]:
+    """Every file that a release writes besides itself, by what it is."""
+    return {**card_paths(out), **plan.modality.beside(out, _options(plan.modality, "release", options))}
+
+
 def _noise(made: Plan, key_file: str | Path | None) -> Any:
     if not made.hider.mechanism.draws:
         return None
     if key_file is None:
-        note("without a key file the key of the noise is forgotten: releasing again would draw other noise")
+        note("without --key-file the key of the noise is forgotten: releasing again would draw other noise")
     return open_noise(None if key_file is None else str(key_file))
 
 

@@ -189,4 +189,4 @@ def test_mixed_sizes_are_named_and_can_be_resized(tmp_path):
 def test_tables_and_patches_do_not_mix(folder, tmp_path):
     done = run("plan", folder, "--secret", "smile", "--keep", "hat", "--out", tmp_path / "plan")
     assert done.exit_code == 2
-    assert "columns" in done.output
+    assert "numbers of patches or boxes" in done.output

@@ -234,7 +234,7 @@ def test_ways_to_hide(place, corpus, lowtide, how):
     assert any("[hidden]" in text for text in new) == (how == "mask")
     if how == "replace":
         forgotten = lowtide("release", corpus, "--plan", plan, "--out", place / "forgotten.csv")
-        assert "the key of the substitutes is forgotten" in forgotten.err
+        assert "the key of the noise is forgotten" in forgotten.err
         assert (place / "forgotten.csv").read_bytes() != outs[0].read_bytes()
 
 
@@ -313,7 +313,7 @@ def test_texts_that_cannot_be_learnt_from(refused, corpus, tmp_path):
     assert "did you mean 'author'" in refused("scan", corpus, "--text", "text", "--secret", "beast", "--group", "autor")
     assert "cannot be both" in refused("scan", corpus, "--text", "text", "--secret", "text")
     one = changed(tmp_path, "one.csv", lambda _: {"beast": "ZEBRA"})
-    assert "'beast' is the same for every text" in refused("scan", one, *FAST)
+    assert "'beast' is the same in every text" in refused("scan", one, *FAST)
     many = changed(tmp_path, "many.csv", lambda k: {"beast": f"Z{k}"})
     assert "720 different values" in refused("plan", many, *FAST)
     empty = changed(tmp_path, "empty.csv", lambda _: {"text": "…"})
@@ -327,14 +327,15 @@ def test_texts_that_cannot_be_learnt_from(refused, corpus, tmp_path):
     [
         (("--stop", "missing.txt"), "file of words"),
         (("--without", "nonsense"), "'hashtags'"),
-        (("--mechanism", "nonsense"), "'mask', 'drop', 'replace'"),
-        (("--policy", "sequential"), "plan and paper"),
+        (("--mechanism", "nonsense"), "'drop', 'mask', 'replace'"),
+        (("--policy", "sequential"), "'fixed', 'paper'"),
         (("--min-count", 9999), "min_count"),
         (("--kept", 1.5), "kept must lie in"),
         (("--kept", 0.8, "--budget", "0.1"), "not both"),
-        (("--utility", "mood"), "not for texts"),
-        (("--keep", "beast"), "no column to release; these are: 'author', 'mood', 'year'"),
-        (("--keep", "autor"), "not a word of the texts"),
+        (("--lam", 0.5), "hidden words are not noised"),
+        (("--patch", 4), "is for images, and this is about texts"),
+        (("--keep", "beast"), "nor a column to release; columns are: 'author', 'mood', 'year'"),
+        (("--keep", "autor"), "neither a word of the texts"),
         (("--hide", "author"), "columns are left out"),
         (("--keep", "balan", "--hide", "Balan"), "both kept and hidden"),
     ],
@@ -357,7 +358,7 @@ def test_words_to_keep_and_to_hide(place, corpus, lowtide):
 
 def test_releases_that_are_refused(refused, place, corpus, planned, home, tmp_path):
     plan = ("--plan", place / "plan")
-    assert "is a folder" in refused("release", corpus, *plan, "--out", tmp_path)
+    assert "cannot tell the format" in refused("release", corpus, *plan, "--out", tmp_path)
     assert ".parquet" in refused("release", corpus, *plan, "--out", tmp_path / "a.xlsx")
     assert "would overwrite" in refused("release", corpus, *plan, "--out", corpus)
     assert "no column 'text'" in refused("release", home.survey, *plan, "--out", tmp_path / "a.csv")
@@ -379,7 +380,7 @@ def test_audits_that_are_refused(refused, place, corpus, scanned, released, home
     gaps = changed(tmp_path, "gaps.csv", lambda k: {"mood": "" if k < 9 else k % 2})
     line = refused("audit", shared, "--reference", gaps, *COLUMNS, "--utility", "mood")
     assert "'mood' is missing for 9 texts" in line
-    assert "lowtide-text-plan" in refused("audit", shared, *judge, "--plan", place / "model")
+    assert "is not a plan" in refused("audit", shared, *judge, "--plan", place / "model")
     assert refused("audit", shared, *judge, "--plan", home.plan)
 
 

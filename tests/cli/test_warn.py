@@ -147,7 +147,7 @@ def test_models_that_are_none(verb, model, home, lowtide, refused, tmp_path):
     table = tmp_path / "table"
     assert lowtide("scan", home.survey, "--secret", "beast", "--steps", 40, "--save", table).code == 0
     lines.append(asked(table))
-    assert "holds no model of texts" in lines[-1]
+    assert "does not hold a model of texts" in lines[-1]
     for name in ("config.json", "model.safetensors"):
         broken = tmp_path / f"broken {name}"
         shutil.copytree(model, broken)

@@ -198,7 +198,7 @@ def test_kept_hidden_and_useful_columns(home, lowtide, tmp_path):
     ran = lowtide("plan", home.survey, "--secret", "beast", *options, "--steps", 40, "--out", plan, "--quiet")
     assert ran.code == 0, ran.err
     assert "95" in json.loads(plan.read_text())["card"]["parameters"]["budget"]
-    assert json.loads(plan.read_text())["utility"] == "member"
+    assert json.loads(plan.read_text())["layout"]["utility"] == "member"
     assert lowtide("release", home.survey, "--plan", plan, "--out", shared).code == 0
     before, after = rows_of(home.survey), rows_of(shared)
     for name in ("person", "town"):

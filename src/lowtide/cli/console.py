@@ -80,6 +80,15 @@ def _note_warning(message: Warning | str, *_: object, **__: object) -> None:
     note(str(message))
 
 
+@contextmanager
+def naming(option: str) -> Iterator[None]:
+    """Put the name of an option before what is wrong with it."""
+    try:
+        yield
+    except LowtideError as error:
+        raise LowtideError(f"{option}: {error}") from error
+
+
 def check_outputs(
     reads: Mapping[str, Path | None],
     files: Mapping[str, Path | None],

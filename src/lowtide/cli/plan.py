@@ -7,7 +7,7 @@ from typing import Any
 
 from lowtide import verbs
 from lowtide.cli.arguments import PlanArguments
-from lowtide.cli.console import check_outputs, emit_json, note, say, show_progress, write_report
+from lowtide.cli.console import check_outputs, emit_json, naming, note, say, show_progress, write_report
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.plan_file import Plan, check_plan_place
 from lowtide.errors import LowtideError
@@ -24,7 +24,8 @@ def run(said: PlanArguments, given: dict[str, Any]) -> None:
     files, folders = {"--json": said.json, "--report": said.report}, {"--figures": said.figures}
     (files if output.suffix == ".json" else folders)["--out"] = output
     check_outputs({"data": said.data}, files, folders=folders)
-    check_plan_place(output, weights=weights)
+    with naming("--out"):
+        check_plan_place(output, weights=weights)
     shared = {name: getattr(said, name) for name in _SHARED if getattr(said, name) is not None}
     made = verbs.plan(
         said.data,

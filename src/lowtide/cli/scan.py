@@ -7,7 +7,7 @@ from typing import Any
 from lowtide import verbs
 from lowtide.bundles import check_bundle_place
 from lowtide.cli.arguments import ScanArguments
-from lowtide.cli.console import check_outputs, emit_json, note, say, show_progress, write_report
+from lowtide.cli.console import check_outputs, emit_json, naming, note, say, show_progress, write_report
 from lowtide.report.console import print_tables
 
 
@@ -16,7 +16,8 @@ def run(said: ScanArguments, given: dict[str, Any]) -> None:
     files, folders = {"--json": said.json, "--report": said.report}, {"--figures": said.figures, "--save": said.save}
     check_outputs({"data": said.data}, files, folders=folders)
     if said.save is not None:
-        check_bundle_place(said.save)
+        with naming("--save"):
+            check_bundle_place(said.save)
     found = verbs.scan(
         said.data, said.secret, steps=said.steps, seed=said.seed, progress=show_progress(said.quiet), **given
     )

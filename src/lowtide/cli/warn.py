@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 from rich.text import Text
@@ -10,6 +11,8 @@ from rich.text import Text
 from lowtide import verbs
 from lowtide.cli.arguments import WarnArguments
 from lowtide.cli.console import check_outputs, emit_json, out, say
+from lowtide.density.artefact import Density
+from lowtide.errors import LowtideError
 from lowtide.formatting import printable
 from lowtide.interface import NATS_PER_BIT, TextTable
 from lowtide.report.console import print_tables
@@ -22,9 +25,19 @@ def run(said: WarnArguments, _: dict[str, Any]) -> None:
     """Explain the text, and say what to leave out."""
     check_outputs({"model": said.model}, {"--json": said.json})
     text = sys.stdin.read().strip() if said.text == "-" else said.text
-    found = verbs.warn(text, said.model, budget=said.budget)
+    found = verbs.warn(text, open_model(said.model), budget=said.budget)
     print_warning(found)
     emit_json(said.json, found.to_json)
+
+
+def open_model(path: Path) -> Density:
+    """A density of texts."""
+    density = Density.load(path)
+    if density.encoder.kind != "texts":
+        raise LowtideError(
+            f"{path} does not hold a model of texts; make one with `lowtide scan … --text COLUMN --save DIR`"
+        )
+    return density
 
 
 def print_warning(found: Any) -> None:

@@ -19,6 +19,7 @@ from lowtide.bundles import check_bundle_place, read_bundle, read_config, write_
 from lowtide.disclose.card import ReleaseCard
 from lowtide.errors import LowtideError
 from lowtide.files import write_whole
+from lowtide.formatting import html_of, text_of
 from lowtide.protocols import Modality, PlanView
 from lowtide.results import Reported
 
@@ -68,7 +69,7 @@ class Plan(Reported):
     def parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The plan as plain JSON and tensors."""
         config, tensors = self.hider.parts()
-        return {"kind": self.kind, "secret": self.secret, "layout": dict(self.layout), **config}, tensors
+        return {**config, "kind": self.kind, "secret": self.secret, "layout": dict(self.layout)}, tensors
 
     def save(self, path: str | Path) -> Path:
         """Write the plan: a single `.json` file where it needs no weights, else a folder. Keep it inside."""
@@ -115,10 +116,12 @@ class Plan(Reported):
         return self.card.text().split("## What was done")[0].strip()
 
     def __str__(self) -> str:
-        return "\n".join([*self.view.lines, self.text()])
+        view = self.view
+        return "\n".join([text_of(view.tables), *view.lines, self.text()])
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
+        lines = "\n".join([*self.view.lines, self.text()])
+        return f"{html_of(self.view.tables)}<pre>{html.escape(lines)}</pre>"
 
 
 def check_plan_place(path: Path, *, weights: str | None) -> None:

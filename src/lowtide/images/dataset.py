@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,10 +148,6 @@ class ImageJob:
         labels = folder.take(known).column(secret) if known.any() else known
         if known.any() and len(np.unique(labels)) > 1:
             _note_names(folder.take(known).names, np.unique(labels, return_inverse=True)[1])
-
-    def outputs(self, out: Path) -> Mapping[str, Path]:
-        """The private list of names, where images are renamed."""
-        return {} if self._options.mapping is None else {"mapping": Path(self._options.mapping)}
 
     def sink(self, out: Path) -> ImageOutput:
         """A folder or file like the source."""

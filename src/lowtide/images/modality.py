@@ -186,6 +186,10 @@ class ImageModality:
         """Images with what the plan hides painted over."""
         return plan.hider.transform(x, noise=noise, ids=ids)
 
+    def beside(self, out: Path, options: ImageOptions) -> dict[str, Path]:
+        """The private list of names, where images are renamed."""
+        return {} if options.mapping is None else {"mapping": Path(options.mapping)}
+
     def release_job(
         self, source: Path, plan: Plan, options: ImageOptions, *, ids: Any, progress: bool | None
     ) -> ImageJob:

@@ -20,7 +20,7 @@ from lowtide.interface import TextTable
 from lowtide.labels import check_secret_values
 from lowtide.notes import note
 from lowtide.protocols import Changed, Dataset, Locks, Matched, PlanView
-from lowtide.table_files.formats import find_column, format_of
+from lowtide.table_files.formats import find_column
 from lowtide.table_files.reading import batches, read, schema_like
 from lowtide.table_files.schema import as_arrow, is_frame, is_moment, type_word
 from lowtide.table_files.writing import Writer
@@ -245,11 +245,6 @@ class TableJob:
         check_columns(plan, self._schema.names)  # before a key is made
         self._owner = owners(plan.hider.mechanism.encoder, plan.hider.mechanism.features)
         self._seen: list[Any] = []
-
-    def outputs(self, out: Path) -> Mapping[str, Path]:
-        """Nothing but the release."""
-        format_of(out)
-        return {}
 
     def sink(self, out: Path) -> TableSink:
         """A file of the format that its suffix says."""

@@ -22,7 +22,7 @@ from lowtide.errors import LowtideError
 from lowtide.protocols import Dataset, Locks, Matched, Modality, Nouns
 from lowtide.report.card_view import HiddenCounts, count_features
 from lowtide.report.contents import Findings, Outline, Section
-from lowtide.table_files.formats import find_column
+from lowtide.table_files.formats import find_column, format_of
 from lowtide.tables import view as table_view
 from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.comparison import changed, row_count
@@ -196,6 +196,11 @@ class TableModality:
     def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Any:
         """A frame or an array, without the secret."""
         return release_frame(x, plan, noise=noise, ids=ids)
+
+    def beside(self, out: Path, options: TableOptions) -> dict[str, Path]:
+        """Nothing but the release."""
+        format_of(out)
+        return {}
 
     def release_job(
         self, source: Path, plan: Plan, options: TableOptions, *, ids: Any, progress: bool | None

@@ -233,8 +233,7 @@ def _check_task(task: Task) -> None:
     noiseless = task.mechanism == "redact" and task.policy != "paper" and task.settings.categorical == "redact"
     if noiseless and (task.lam is not None or task.delta is not None):
         raise LowtideError(
-            "lam and delta are about noise, and redaction draws none; leave them out, or use mechanism gaussian or "
-            "mixed"
+            "lam and delta are about noise, and redaction draws none; leave them out, or use mechanism gaussian"
         )
     if task.mechanism != "mixed":
         return

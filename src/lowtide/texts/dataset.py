@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -20,7 +20,7 @@ from lowtide.interface import TextTable
 from lowtide.labels import check_secret_values
 from lowtide.notes import note
 from lowtide.protocols import Changed, Dataset, Locks, Matched, PlanView
-from lowtide.table_files.formats import find_column, format_of
+from lowtide.table_files.formats import find_column
 from lowtide.table_files.reading import batches, schema_of
 from lowtide.table_files.schema import is_moment
 from lowtide.table_files.writing import Writer
@@ -220,11 +220,6 @@ class TextJob:
         if dropped:
             note(f"left out: {', '.join(dropped)}; a plan made with --keep COLUMN releases a column as it is")
         self._rows = 0
-
-    def outputs(self, out: Path) -> Mapping[str, Path]:
-        """The list of changes, which has the length of every hidden word."""
-        format_of(out)
-        return {"changes": changes_beside(out)}
 
     def sink(self, out: Path) -> TextSink:
         """A file of texts, and one of changes beside it."""

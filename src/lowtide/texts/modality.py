@@ -20,12 +20,14 @@ from lowtide.labels import Label
 from lowtide.protocols import Dataset, Locks, Matched, Modality, Nouns
 from lowtide.report.card_view import HiddenCounts
 from lowtide.report.contents import Findings, Outline, Section
+from lowtide.table_files.formats import format_of
 from lowtide.texts import view as text_view
 from lowtide.texts.attackers import TEXT_ATTACKERS, read_pieces
 from lowtide.texts.comparison import changed_texts
 from lowtide.texts.dataset import (
     TextJob,
     are_text_files,
+    changes_beside,
     check_layout,
     lock_terms,
     match_texts,
@@ -190,6 +192,11 @@ class TextModality:
     def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Any:
         """Texts without what the plan hides."""
         return plan.hider.transform(x, noise=noise, ids=ids)
+
+    def beside(self, out: Path, options: TextOptions) -> dict[str, Path]:
+        """The list of changes, which has the length of every hidden word."""
+        format_of(out)
+        return {"changes": changes_beside(out)}
 
     def release_job(
         self, source: Path, plan: Plan, options: TextOptions, *, ids: Any, progress: bool | None
