@@ -69,7 +69,7 @@ class Masked(Critic):
         groups: (columns,) the feature of each column.
         scaling: how columns are mapped before they enter.
         weights: of the networks.
-        shrinkage: (1 + m,) how far subsets are believed; see `lowtide.density.shrinking`.
+        shrinkage: (1 + m,) how far subsets are believed; see `lowtide.density.crossfit`.
     """
 
     kind: ClassVar[str] = "masked"
