@@ -1,8 +1,8 @@
 """A stranger adds a kind of data in one file, and every verb, the command line too, works on it.
 
-The kind is series of eight numbers, whose features are windows: a window is hidden or shown as a whole. What a table does
-with rows of numbers is right for series, so the kind takes it from there and says only what differs: how files are read
-and written, what a feature is, and what things are called.
+The kind is series of eight numbers, whose features are windows: a window is hidden or shown as a whole. What a table
+does with rows of numbers is right for series, so the kind takes it from there and says only what differs: how files are
+read and written, what a feature is, and what things are called.
 """
 
 import json

@@ -96,7 +96,7 @@ class TestAnswers:
         tide.artefact.save(tmp_path / "critic")
         config = json.loads((tmp_path / "critic" / "config.json").read_text())
         assert config["features"] is None
-        assert config["encoder"] == {"grid": {"height": 16, "width": 16, "channels": 1, "patch": 4}}
+        assert config["encoder"] == {"kind": "images", "grid": {"height": 16, "width": 16, "channels": 1, "patch": 4}}
         loaded = Density.load(tmp_path / "critic")
         np.testing.assert_array_equal(loaded.prefixes(held_out[0][:5]), tide.prefixes(held_out[0][:5]))
         assert loaded.features == tide.artefact.features

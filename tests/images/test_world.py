@@ -7,7 +7,7 @@ import torch
 from lowtide.density.artefact import Density
 from lowtide.images.critic import ImageCritic
 from lowtide.images.encoder import Grid, ImageEncoder, Stack
-from lowtide.images.training import Album, Schedule, train_causal
+from lowtide.images.training import Schedule, TrainingImages, train_causal
 from lowtide.labels import read_classes
 from lowtide.worlds import drawn_faces
 
@@ -26,7 +26,7 @@ def answers():
     x, s = world.sample(4000, seed=0)
     grid = Grid(32, 32, 3, 8)
     classes, codes = read_classes(s)
-    album = Album(Stack(pixels(world, x)), codes, grid, classes.prior)
+    album = TrainingImages(Stack(pixels(world, x)), codes, grid, classes.prior)
     fresh, _ = world.sample(300, seed=1)
     truth = np.diff(np.clip(world.prefixes(fresh), -TRIM, TRIM), axis=1)
 

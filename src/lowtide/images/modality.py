@@ -71,8 +71,8 @@ class ImageModality:
     critics: ClassVar[Mapping[str, Any]] = {critic.kind: critic for critic in (ImageCritic, PaperImages)}
 
     def claims(self, x: Any, features: Any = None) -> bool:
-        """Whether `x` is images, or features are given by the side of patches."""
-        return are_images(x) or is_side(features)
+        """Whether `x` is images, bytes or not, or features are given by the side of patches."""
+        return are_images(x) or len(getattr(x, "shape", ())) == 4 or is_side(features)
 
     def fit_density(self, x: Any, s: ArrayLike | None, options: Options, groups: ArrayLike | None) -> Density:
         """Fit to images."""
