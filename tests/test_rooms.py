@@ -16,8 +16,6 @@ ROOMS = (
     "interface",
     "protocols",
     "formatting",
-    "notes",
-    "results",
     "files",
     "progress",
     "training",

@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from lowtide import LowtideError, Plan, ReleaseCard, audit, plan, release, scan, verify, warn, worlds
 
-pytestmark = pytest.mark.filterwarnings("ignore::lowtide.notes.LowtideNote")
+pytestmark = pytest.mark.filterwarnings("ignore::lowtide.errors.LowtideNote")
 FAST = {"steps": 40, "progress": False}
 
 

@@ -305,7 +305,7 @@ class Modality(Protocol):
     def open(self, source: Any, secret: Any, options: Any, *, progress: bool | None) -> Dataset:
         """Open a path or an object and find the secret: a name, or the values themselves where `source` is an object.
 
-        What a person should know is said by `lowtide.notes.note`.
+        What a person should know is said by `lowtide.errors.note`.
         """
         ...
 

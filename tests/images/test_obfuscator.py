@@ -10,8 +10,8 @@ import pytest
 
 from lowtide import TIDE, Obfuscator
 from lowtide.attack.panel import attack
+from lowtide.disclose.budget import load_hider
 from lowtide.disclose.card import ReleaseCard
-from lowtide.disclose.saved import load_hider
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Grid, Stack
 from lowtide.images.planner import ImageSettings, read_patches

@@ -8,8 +8,7 @@ from typing import Any
 from lowtide import verbs
 from lowtide.cli.arguments import ReleaseArguments
 from lowtide.cli.console import check_outputs, emit_json, note, say, show_progress
-from lowtide.disclose.plan_file import Plan
-from lowtide.disclose.release import Release
+from lowtide.disclose.plan_file import Plan, Release
 
 
 def run(said: ReleaseArguments, given: dict[str, Any]) -> None:

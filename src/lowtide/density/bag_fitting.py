@@ -22,7 +22,6 @@ from torch import Tensor
 
 from lowtide.density.artefact import FitReport
 from lowtide.density.bag_training import BATCH, BagData, BagTrainer, Kept, TermStart
-from lowtide.density.checkpoints import Checkpoints, fingerprint
 from lowtide.density.critics.bag import (
     WEIGHTINGS,
     Bag,
@@ -31,9 +30,8 @@ from lowtide.density.critics.bag import (
     log_odds,
 )
 from lowtide.density.critics.base import Critic, Null
-from lowtide.density.estimates import nothing_found
-from lowtide.density.objectives import normalise
-from lowtide.density.options import Options
+from lowtide.density.objectives import normalise, nothing_found
+from lowtide.density.options import Checkpoints, Options, fingerprint
 from lowtide.errors import LowtideError, check_shape
 from lowtide.features import Features
 from lowtide.interface import Estimate

@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lowtide.density.checkpoints import Checkpoints
 from lowtide.density.critics.bag import (
     Bag,
     Weighting,
@@ -21,6 +20,7 @@ from lowtide.density.critics.bag import (
     term_weights,
 )
 from lowtide.density.objectives import get_objective, normalise
+from lowtide.density.options import Checkpoints
 from lowtide.splits import grouped_folds
 from lowtide.training import descend
 from lowtide.types import Floats, Floats32, Ints

@@ -20,8 +20,8 @@ from lowtide.density.artefact import Density, Encoder, FitReport
 from lowtide.density.bag_fitting import fit_bag
 from lowtide.density.critics.base import Critic, Null
 from lowtide.density.critics.paper import PaperCritic, train, train_sparse
-from lowtide.density.estimates import mean_with_interval
-from lowtide.density.masked_fitting import fit_masked
+from lowtide.density.crossfit import fit_masked
+from lowtide.density.objectives import mean_with_interval
 from lowtide.density.options import Options
 from lowtide.density.streaming import Blocks, ReadFirst, fit_stream
 from lowtide.errors import LowtideError, check_rows

@@ -6,19 +6,25 @@ Every objective is `E_joint[T(g)] − E_product[f*(T(g))]` with T = f'(e^g), so 
 For a finite secret the product expectation over s is an exact sum under the prior, and g is normalised for every
 x so that `Σ_s p(s) e^{g(s,x)} = 1`. Then `log E_product[e^g]` is exactly 0 in every batch, of any size: the bias of
 a log-mean-exp over a small batch never arises, and Donsker–Varadhan, NWJ and cross-entropy are one objective.
+
+From per-row values to an estimate with its interval.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 
+import numpy as np
 import torch
+from scipy.stats import t as student
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from lowtide.errors import one_of
+from lowtide.errors import LowtideError, one_of, within
+from lowtide.interface import Estimate
+from lowtide.types import Floats
 
 Term = Callable[[Tensor], Tensor]
 
@@ -87,3 +93,35 @@ def get_objective(name: str) -> Objective:
 def normalise(scores: Tensor, log_prior: Tensor) -> Tensor:
     """Shift scores (…, |S|) so that `Σ_s p(s) e^g = 1`: the exact constant that Donsker–Varadhan leaves free."""
     return scores - torch.logsumexp(scores + log_prior, dim=-1, keepdim=True)
+
+
+_DETECTABLE = 8.0  # 2·2²: two standard errors, squared, of a density whose variance is twice its mean
+
+
+def mean_with_interval(values: Floats, level: float = 0.95) -> Estimate:
+    """The mean of held-out values with a Student interval.
+
+    Args:
+        values: (n,) one value per held-out row, in nats.
+        level: how often the interval should hold the mean.
+    """
+    level = float(within("level", level, 0.0, 1.0, low_open=True, high_open=True))
+    if len(values) < 2:
+        raise LowtideError(f"an interval needs at least 2 held-out rows, got {len(values)}")
+    mean = float(np.mean(values))
+    half = float(student.ppf(0.5 + level / 2, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values)))
+    return Estimate(mean, mean - half, mean + half, len(values))
+
+
+def nothing_found(gains: Floats, level: float = 0.95) -> Estimate:
+    """What can be said when a critic's held-out gains (n,) are not clearly above 0: none found, and how much may be.
+
+    The value is 0. The upper end is that of the gains themselves, and no less than what the rule could have seen: a
+    density of variance 2I carries I nats (if small), so its mean exceeds two standard errors only from I = 8/n on.
+    """
+    return with_overlooked(Estimate(0.0, 0.0, mean_with_interval(gains, level).high, len(gains)))
+
+
+def with_overlooked(found: Estimate) -> Estimate:
+    """An estimate of information, in nats, whose upper end is no less than what so many rows could have shown."""
+    return replace(found, high=max(found.high, _DETECTABLE / found.n))

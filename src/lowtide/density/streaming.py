@@ -16,17 +16,12 @@ import torch
 from numpy.typing import ArrayLike
 
 from lowtide.density.artefact import Encoder, FitReport
-from lowtide.density.checkpoints import Checkpoints, fingerprint
 from lowtide.density.critics.base import Critic, Null
-from lowtide.density.critics.masked import Masked, Weights
-from lowtide.density.crossfit import fit_subset_shrinkage, is_clear, mixture_weights
-from lowtide.density.estimates import mean_with_interval, nothing_found
-from lowtide.density.masked_fitting import STRENGTHS, describe
-from lowtide.density.masking import MaskedRows, SubsetSampler, losses, mask_rows
-from lowtide.density.objectives import normalise
-from lowtide.density.options import Options
-from lowtide.density.scaling import RankScaling
-from lowtide.density.training import MaskedSettings, MaskedTrainer
+from lowtide.density.critics.masked import Masked, RankScaling, Weights
+from lowtide.density.crossfit import STRENGTHS, describe, fit_subset_shrinkage, is_clear, mixture_weights
+from lowtide.density.objectives import mean_with_interval, normalise, nothing_found
+from lowtide.density.options import Checkpoints, Options, fingerprint
+from lowtide.density.training import MaskedRows, MaskedSettings, MaskedTrainer, SubsetSampler, losses, mask_rows
 from lowtide.errors import LowtideError, check_rows
 from lowtide.features import Features
 from lowtide.labels import Classes, Label, plain_labels

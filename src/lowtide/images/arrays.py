@@ -19,7 +19,7 @@ from lowtide.errors import LowtideError
 from lowtide.images.encoder import Images, Stack
 from lowtide.images.files import Size, spread, to_image, to_pixels
 from lowtide.progress import progress_bar
-from lowtide.table_files.schema import check_schema
+from lowtide.table_files.formats import check_schema
 from lowtide.types import Ints, Pixels
 
 KEYS = ("images", "X")  # under which images are looked for

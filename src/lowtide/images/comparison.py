@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lowtide.auditing.change import Change
+from lowtide.auditing.utility import Change
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import as_images
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.disclose.plan_file import Plan
-from lowtide.errors import LowtideError, check_rows
+from lowtide.errors import LowtideError, check_rows, note
 from lowtide.images.arrays import cached
 from lowtide.images.encoder import Chosen, Images, as_images
 from lowtide.images.folder import ImageFolder
@@ -25,7 +25,6 @@ from lowtide.images.released import BATCH
 from lowtide.images.writing import ImageWriter
 from lowtide.interface import TextTable
 from lowtide.labels import check_secret_values, read_classes
-from lowtide.notes import note
 from lowtide.protocols import Changed, Dataset, Locks, Matched, PlanView
 from lowtide.table_files.formats import FORMATS, find_column
 from lowtide.types import Ints, Pixels

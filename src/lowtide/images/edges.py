@@ -16,8 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
 from lowtide.attack.attackers import Part, log_of
-from lowtide.attack.calibration import calibrate
-from lowtide.attack.scores import gains
+from lowtide.attack.scores import calibrate, gains
 from lowtide.images.convnets import to_input
 from lowtide.images.encoder import Images, Stack, as_images
 from lowtide.splits import stratified

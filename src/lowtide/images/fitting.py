@@ -20,14 +20,12 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from lowtide.density.artefact import Density, FitReport
-from lowtide.density.checkpoints import Checkpoints, fingerprint
 from lowtide.density.critics.base import Critic, Null
 from lowtide.density.crossfit import honest_mixture, is_clear, mixture_weights
-from lowtide.density.estimates import mean_with_interval, nothing_found
 from lowtide.density.fitting import null_critic, read_secret, refuse_groups
-from lowtide.density.masking import MaskedRows, losses
-from lowtide.density.objectives import normalise
-from lowtide.density.options import Options
+from lowtide.density.objectives import mean_with_interval, normalise, nothing_found
+from lowtide.density.options import Checkpoints, Options, fingerprint
+from lowtide.density.training import MaskedRows, losses
 from lowtide.errors import LowtideError
 from lowtide.images.causal import CausalNet
 from lowtide.images.convnets import small_cnn, to_input

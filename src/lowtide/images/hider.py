@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from torch import Tensor
 
+from lowtide.disclose.budget import Hider, reading
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.noise import KeyedNoise, row_ids
-from lowtide.disclose.saved import Hider, reading
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Images, as_images
 from lowtide.images.mechanism import ImageMechanism

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 from numpy.typing import ArrayLike
 
 from lowtide.attack.attackers import AttackRows, Continued, Maker
-from lowtide.auditing.change import Change
-from lowtide.auditing.utility import UtilityReport, predicts_by_attackers
+from lowtide.auditing.utility import Change, UtilityReport, predicts_by_attackers
 from lowtide.density.artefact import Density
 from lowtide.density.options import Options
 from lowtide.density.tide import TIDE
@@ -39,8 +38,8 @@ from lowtide.images.planner import ImagePlanner, ImageSettings
 from lowtide.images.scan import ImageScan, scan_images
 from lowtide.images.view import ImageMaps
 from lowtide.protocols import Dataset, Locks, Matched, Modality, Nouns
-from lowtide.report.card_view import HiddenCounts, count_features
-from lowtide.report.contents import Findings, Outline, Section
+from lowtide.report.html import Findings, Outline, Section
+from lowtide.report.words import HiddenCounts, count_features
 from lowtide.table_files.formats import find_column
 from lowtide.types import Floats32
 

@@ -13,9 +13,8 @@ from lowtide.density.tide import TIDE
 from lowtide.errors import LowtideError, check_rows
 from lowtide.formatting import html_of, text_of
 from lowtide.images.encoder import Chosen, Grid, ImageEncoder, as_images, mean_image
-from lowtide.interface import NATS_PER_BIT, Estimate, TextTable
+from lowtide.interface import NATS_PER_BIT, Estimate, Reported, TextTable
 from lowtide.labels import read_classes
-from lowtide.results import Reported
 from lowtide.splits import three_tenths
 from lowtide.streams import STREAMS, generator_for
 from lowtide.types import Floats, Pixels

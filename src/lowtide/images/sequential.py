@@ -14,9 +14,8 @@ from typing import ClassVar
 import numpy as np
 
 from lowtide.density.options import Options
-from lowtide.disclose.budget import Budget
+from lowtide.disclose.budget import Budget, Parts
 from lowtide.disclose.rehearsal import Check, Tick
-from lowtide.disclose.saved import Parts
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Chosen, Images
 from lowtide.images.fitting import fit_images

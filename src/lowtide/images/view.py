@@ -28,8 +28,7 @@ from lowtide.images.hider import ImageHider
 from lowtide.images.policies import FixedPatches
 from lowtide.images.scan import ImageScan
 from lowtide.interface import NATS_PER_BIT
-from lowtide.report.contents import FEWEST, Drawing, Findings, Mark, Outline, Section
-from lowtide.report.html import fill
+from lowtide.report.html import FEWEST, Drawing, Findings, Mark, Outline, Section, fill
 from lowtide.report.words import leaks_in_words
 from lowtide.splits import some_rows
 from lowtide.streams import generator

@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from lowtide.errors import LowtideError
-from lowtide.table_files.formats import Format
-from lowtide.table_files.schema import (
+from lowtide.table_files.formats import (
     TYPES,
+    Format,
     check_schema,
     check_types,
     fit,

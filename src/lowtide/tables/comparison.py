@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from lowtide.auditing.change import Change, ColumnChange, column_rms, overall_rms, relative
+from lowtide.auditing.utility import Change, ColumnChange, column_rms, overall_rms, relative
 from lowtide.errors import LowtideError, within
 from lowtide.tables.encoder import read_rows
 from lowtide.types import Bools, Floats

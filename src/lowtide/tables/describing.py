@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowtide.errors import LowtideError
-from lowtide.table_files.formats import find_column
-from lowtide.table_files.schema import check_schema, is_text, type_word
+from lowtide.table_files.formats import check_schema, find_column, is_text, type_word
 
 Kind = Literal["number", "integer", "boolean", "text", "date", "identifier", "constant", "empty"]
 _FEWEST = 50  # rows from which a column may name rows

@@ -10,20 +10,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from lowtide.density.checkpoints import Checkpoints
+from lowtide.density.critics.masked import RankScaling
 from lowtide.density.crossfit import (
+    STRENGTHS,
     MaskedData,
     Run,
     held_out_curves,
     honest_mixture,
     is_clear,
+    settings_for,
     stop_without_looking,
 )
-from lowtide.density.estimates import mean_with_interval, nothing_found
-from lowtide.density.masked_fitting import STRENGTHS, settings_for
-from lowtide.density.masking import MaskedRows, losses, mask_rows
-from lowtide.density.options import Options
-from lowtide.density.scaling import RankScaling
+from lowtide.density.objectives import mean_with_interval, nothing_found
+from lowtide.density.options import Checkpoints, Options
+from lowtide.density.training import MaskedRows, losses, mask_rows
 from lowtide.interface import Estimate
 from lowtide.labels import Classes
 from lowtide.splits import some_rows, stratified_folds

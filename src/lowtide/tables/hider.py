@@ -11,9 +11,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from torch import Tensor
 
+from lowtide.disclose.budget import Hider, reading
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.noise import KeyedNoise, row_ids
-from lowtide.disclose.saved import Hider, reading
 from lowtide.errors import LowtideError
 from lowtide.tables.cells import write
 from lowtide.tables.encoder import TableEncoder

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lowtide.attack.attackers import AttackRows, Maker
-from lowtide.auditing.change import Change
-from lowtide.auditing.utility import UtilityReport
+from lowtide.auditing.utility import Change, UtilityReport
 from lowtide.density.artefact import Density
 from lowtide.density.fitting import fit_batches, fit_rows
 from lowtide.density.options import Options
@@ -20,8 +19,8 @@ from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError
 from lowtide.protocols import Dataset, Locks, Matched, Modality, Nouns
-from lowtide.report.card_view import HiddenCounts, count_features
-from lowtide.report.contents import Findings, Outline, Section
+from lowtide.report.html import Findings, Outline, Section
+from lowtide.report.words import HiddenCounts, count_features
 from lowtide.table_files.formats import find_column, format_of
 from lowtide.tables import view as table_view
 from lowtide.tables.attackers import ATTACKERS

@@ -11,10 +11,10 @@ import torch
 from lowtide.density.artefact import Density, FitReport
 from lowtide.density.critics.base import Critic
 from lowtide.density.critics.masked import Masked
-from lowtide.density.masked_fitting import fit_masked
-from lowtide.density.masking import MaskSampler
+from lowtide.density.crossfit import fit_masked
 from lowtide.density.objectives import normalise
 from lowtide.density.options import Options
+from lowtide.density.training import MaskSampler
 from lowtide.disclose.budget import Reading
 from lowtide.features import Features
 from lowtide.labels import Classes

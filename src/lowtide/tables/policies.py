@@ -17,8 +17,7 @@ import numpy as np
 from torch import Tensor
 
 from lowtide.density.artefact import Density
-from lowtide.disclose.budget import Point
-from lowtide.disclose.saved import Parts, density_parts, point_config, read_density, read_mask, read_point
+from lowtide.disclose.budget import Parts, Point, density_parts, point_config, read_density, read_mask, read_point
 from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.types import Bools, Floats, Floats32

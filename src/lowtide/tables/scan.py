@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lowtide.density.artefact import Density
-from lowtide.density.estimates import mean_with_interval
+from lowtide.density.objectives import mean_with_interval
 from lowtide.density.tide import TIDE
 from lowtide.errors import LowtideError, check_rows
 from lowtide.formatting import html_of, text_of
-from lowtide.interface import NATS_PER_BIT, Estimate, TextTable
+from lowtide.interface import NATS_PER_BIT, Estimate, Reported, TextTable
 from lowtide.labels import read_classes
-from lowtide.results import Reported
 from lowtide.splits import three_tenths
 from lowtide.streams import STREAMS, generator_for
 from lowtide.tables.describing import Column

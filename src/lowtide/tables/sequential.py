@@ -16,7 +16,7 @@ from torch import Tensor
 
 from lowtide.density.artefact import Density
 from lowtide.density.options import Options
-from lowtide.disclose.saved import Parts, density_parts, read_density, read_mask
+from lowtide.disclose.budget import Parts, density_parts, read_density, read_mask
 from lowtide.features import Features
 from lowtide.streams import generator
 from lowtide.tables.histories import Histories

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from lowtide.attack.scores import accuracy, auc
 from lowtide.auditing.utility import Data, Prediction, UtilityReport
-from lowtide.density.estimates import mean_with_interval
+from lowtide.density.objectives import mean_with_interval
 from lowtide.errors import LowtideError, count, one_of, real, within
 from lowtide.interface import Estimate
 from lowtide.labels import is_vector

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from lowtide.auditing.change import Change
+from lowtide.auditing.utility import Change
 from lowtide.errors import LowtideError
 from lowtide.texts.cleaning import TermOptions, cleaner
 

@@ -15,14 +15,12 @@ import pyarrow.compute as pc
 
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.disclose.plan_file import Plan
-from lowtide.errors import LowtideError, check_rows, one_of
+from lowtide.errors import LowtideError, check_rows, note, one_of
 from lowtide.interface import TextTable
 from lowtide.labels import check_secret_values
-from lowtide.notes import note
 from lowtide.protocols import Changed, Dataset, Locks, Matched, PlanView
-from lowtide.table_files.formats import find_column
+from lowtide.table_files.formats import find_column, is_moment
 from lowtide.table_files.reading import batches, schema_of
-from lowtide.table_files.schema import is_moment
 from lowtide.table_files.writing import Writer
 from lowtide.texts.cleaning import cleaner
 from lowtide.texts.copies import duplicates, split_groups

@@ -12,9 +12,9 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from lowtide.disclose.budget import Hider, Parts, reading
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.noise import KeyedNoise, row_ids
-from lowtide.disclose.saved import Hider, Parts, reading
 from lowtide.texts.encoder import TextEncoder, as_texts
 from lowtide.texts.policies import FixedTerms, PaperTerms, TermPolicy
 from lowtide.texts.rewriting import ReleasedTexts, Rewriter, text_ids

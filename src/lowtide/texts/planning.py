@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.special import log_softmax
 
-from lowtide.attack.calibration import calibrate
+from lowtide.attack.scores import calibrate
 from lowtide.density.critics.bag import log_odds
-from lowtide.density.estimates import with_overlooked
+from lowtide.density.objectives import with_overlooked
 from lowtide.disclose.budget import Budget, Point, Reading, blended_worth
 from lowtide.splits import Split
 from lowtide.texts.learners import TermWeights, fit_logistic

@@ -13,9 +13,8 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from lowtide.errors import LowtideError
-from lowtide.table_files.formats import find_column
+from lowtide.table_files.formats import as_arrow, find_column, is_frame, is_text, type_word
 from lowtide.table_files.reading import read
-from lowtide.table_files.schema import as_arrow, is_frame, is_text, type_word
 from lowtide.texts.cleaning import cleaner
 from lowtide.texts.copies import Duplicates, duplicates, split_groups
 from lowtide.texts.terms import TermOptions

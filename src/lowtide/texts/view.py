@@ -15,11 +15,9 @@ from lowtide.disclose.budget import Reading
 from lowtide.errors import LowtideError, count
 from lowtide.formatting import interval, number, plain, shown, visible
 from lowtide.interface import NATS_PER_BIT
-from lowtide.report.card_view import HiddenCounts, count_features
-from lowtide.report.contents import FEWEST, Drawing, Findings, Mark, Outline, Section
-from lowtide.report.html import fill
+from lowtide.report.html import FEWEST, Drawing, Findings, Mark, Outline, Section, fill
 from lowtide.report.svg import Across, Chart, grid, stand_alone, whisker
-from lowtide.report.words import leaks_in_words
+from lowtide.report.words import HiddenCounts, count_features, leaks_in_words
 from lowtide.splits import some_rows
 from lowtide.streams import generator
 from lowtide.texts.explaining import explain
