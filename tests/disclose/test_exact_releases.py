@@ -11,7 +11,7 @@ from lowtide.attack.panel import attack
 from lowtide.density.options import Options
 from lowtide.disclose.certificate import certify_fixed
 from lowtide.labels import read_classes
-from lowtide.tables.estimating import estimate
+from lowtide.tables.planning_attackers import estimate
 from lowtide.theory import calibration
 from lowtide.worlds import EnumerableWorld
 

@@ -14,9 +14,8 @@ from lowtide.disclose.budget import load_hider
 from lowtide.disclose.card import ReleaseCard
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Grid, Stack
+from lowtide.images.mechanism import FixedPatches, PaperPatches, Released, all_flags
 from lowtide.images.planner import ImageSettings, read_patches
-from lowtide.images.policies import FixedPatches, PaperPatches
-from lowtide.images.released import Released, all_flags
 from lowtide.tables.planner import TableSettings
 from lowtide.worlds import drawn_faces
 

@@ -9,7 +9,7 @@ from lowtide.disclose.budget import load_hider
 from lowtide.images.encoder import Grid
 from lowtide.images.mechanism import ImageMechanism
 from lowtide.images.planner import ImageSettings
-from lowtide.images.sequential import SequentialPatches
+from lowtide.images.problem import SequentialPatches
 
 SIDE, PATCH = 16, 8
 

@@ -28,11 +28,17 @@ from lowtide.density.options import Checkpoints, Options, fingerprint
 from lowtide.density.training import MaskedRows, losses
 from lowtide.errors import LowtideError
 from lowtide.images.causal import CausalNet
-from lowtide.images.convnets import small_cnn, to_input
-from lowtide.images.critic import ImageCritic, masked_input
+from lowtide.images.convnets import ImageCritic, masked_input, small_cnn, to_input
 from lowtide.images.encoder import Grid, ImageEncoder, as_images
-from lowtide.images.paper import fit_paper_images
-from lowtide.images.training import Schedule, TrainingImages, draw_masks, in_memory, train_causal, train_masked
+from lowtide.images.training import (
+    Schedule,
+    TrainingImages,
+    draw_masks,
+    fit_paper_images,
+    in_memory,
+    train_causal,
+    train_masked,
+)
 from lowtide.progress import progress_bar
 from lowtide.splits import stratified_folds
 from lowtide.streams import derived_seed, generator

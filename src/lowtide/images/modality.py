@@ -19,7 +19,7 @@ from lowtide.errors import LowtideError
 from lowtide.images import view as image_view
 from lowtide.images.attackers import CONTINUED_ATTACKERS, IMAGE_ATTACKERS
 from lowtide.images.comparison import changed_images
-from lowtide.images.critic import ImageCritic, PaperImages
+from lowtide.images.convnets import ImageCritic, PaperImages
 from lowtide.images.dataset import (
     ImageJob,
     are_image_files,
@@ -32,9 +32,8 @@ from lowtide.images.dataset import (
 from lowtide.images.edges import Album
 from lowtide.images.encoder import Grid, ImageEncoder, are_images, as_images
 from lowtide.images.fitting import fit_images, is_side
-from lowtide.images.hider import ImageHider
 from lowtide.images.options import ImageOptions
-from lowtide.images.planner import ImagePlanner, ImageSettings
+from lowtide.images.planner import ImageHider, ImagePlanner, ImageSettings
 from lowtide.images.scan import ImageScan, scan_images
 from lowtide.images.view import ImageMaps
 from lowtide.protocols import Dataset, Locks, Matched, Modality, Nouns

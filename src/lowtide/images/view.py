@@ -24,8 +24,8 @@ from lowtide.images.heatmaps import (
     strongest,
     veil,
 )
-from lowtide.images.hider import ImageHider
-from lowtide.images.policies import FixedPatches
+from lowtide.images.mechanism import FixedPatches
+from lowtide.images.planner import ImageHider
 from lowtide.images.scan import ImageScan
 from lowtide.interface import NATS_PER_BIT
 from lowtide.report.html import FEWEST, Drawing, Findings, Mark, Outline, Section, fill

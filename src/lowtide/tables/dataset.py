@@ -22,10 +22,10 @@ from lowtide.protocols import Changed, Dataset, Locks, Matched, PlanView
 from lowtide.table_files.formats import as_arrow, find_column, is_frame, is_moment, type_word
 from lowtide.table_files.reading import batches, read, schema_like
 from lowtide.table_files.writing import Writer
-from lowtide.tables.describing import Description, describe
 from lowtide.tables.layout import owners
 from lowtide.tables.options import TableOptions
 from lowtide.tables.policies import FixedColumns
+from lowtide.tables.scan import Description, describe
 
 _SECRET = "secret"
 

@@ -25,14 +25,16 @@ from lowtide.tables.encoder import TableEncoder, read_encoder
 from lowtide.tables.layout import (
     Bounds,
     Kind,
+    add_noise,
+    answer,
     choose_kinds,
     column_names,
     column_starts,
     owners,
     ranges,
     refuse_constants,
+    scales,
 )
-from lowtide.tables.noise import add_noise, answer, scales
 from lowtide.theory import response
 from lowtide.types import Bools, Floats, Floats32, Ints
 

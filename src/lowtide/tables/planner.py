@@ -26,10 +26,9 @@ from lowtide.tables.encoder import TableEncoder, read_table
 from lowtide.tables.hider import TableHider, names_of
 from lowtide.tables.layout import Bounds, constants, owners
 from lowtide.tables.mechanism import TableMechanism
-from lowtide.tables.mixed_mechanism import noise_instead
 from lowtide.tables.planning_attackers import LabelledRows
 from lowtide.tables.policies import ColumnPolicy, FixedColumns, PaperColumns
-from lowtide.tables.problem import TableProblem, keep_share, make_plan, make_sequential, refuse_few
+from lowtide.tables.problem import TableProblem, keep_share, make_plan, make_sequential, noise_instead, refuse_few
 from lowtide.types import Bools
 
 _PAPER_NOISE = 1.0  # λ of the paper's experiments

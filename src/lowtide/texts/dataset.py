@@ -23,11 +23,10 @@ from lowtide.table_files.formats import find_column, is_moment
 from lowtide.table_files.reading import batches, schema_of
 from lowtide.table_files.writing import Writer
 from lowtide.texts.cleaning import cleaner
-from lowtide.texts.copies import duplicates, split_groups
 from lowtide.texts.encoder import as_texts
 from lowtide.texts.options import TextOptions
 from lowtide.texts.policies import FixedTerms
-from lowtide.texts.reading import TextSet, read_texts
+from lowtide.texts.reading import TextSet, duplicates, read_texts, split_groups
 from lowtide.texts.terms import TermOptions
 
 _KINDS = ("hashtags", "handles", "urls", "emoji", "numbers", "accents")

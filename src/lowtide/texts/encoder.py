@@ -1,4 +1,7 @@
-"""Texts as data: how they are read as counts of terms, and which terms are alike."""
+"""Texts as data: how they are read as counts of terms, and which terms are alike.
+
+Fitting densities of a finite secret from texts, read as counts of terms.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,20 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from torch import Tensor
 
+from lowtide.density.artefact import Density
+from lowtide.density.fitting import fit_critic, read_secret
+from lowtide.density.options import Options
 from lowtide.errors import LowtideError
 from lowtide.features import Features
+from lowtide.splits import read_groups
 from lowtide.texts.cleaning import checked
 from lowtide.texts.substitutes import learn_similar
 from lowtide.texts.terms import TermOptions, Vocabulary
+from lowtide.training import one_thread
 
 Sparse: TypeAlias = Any  # scipy.sparse.csr_array, which carries no types
 
@@ -130,3 +138,19 @@ def are_texts(x: Any) -> bool:
     is_column = isinstance(x, (list, tuple)) or len(getattr(x, "shape", (0, 0))) == 1 or is_arrow
     first: Any = next(iter(x), None) if is_column and not sparse.issparse(x) else None
     return isinstance(first.as_py() if hasattr(first, "as_py") else first, str)
+
+
+def fit_texts(x: Any, s: ArrayLike | None, options: Options, *, groups: ArrayLike | None = None) -> Density:
+    """Fit a bag of terms to texts; see `TIDE.fit`. Texts of one group, such as a writer, are held out together."""
+    if options.features is not None and not isinstance(options.features, TermOptions):
+        raise LowtideError("X holds texts: say what a term is by features=TermOptions(...), or leave features out")
+    texts = as_texts(x)
+    if options.critic not in ("auto", "bag", "null"):
+        raise LowtideError(f"critic={options.critic!r} is for tables; for texts use 'auto', 'bag' or 'null'")
+    classes, codes = read_secret(s, len(texts), noun="text")
+    sides = read_groups(groups, len(texts))  # before the vocabulary is learnt, which may take a while
+    with one_thread():
+        encoder = TextEncoder.learn(texts, options.features)
+        features = encoder.features()
+        critic, report = fit_critic(encoder.encode(texts), codes, classes, features, options, groups=sides)
+    return Density(classes, features, critic, options.trim, encoder, report)

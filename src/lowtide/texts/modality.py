@@ -22,7 +22,7 @@ from lowtide.report.words import HiddenCounts
 from lowtide.table_files.formats import format_of
 from lowtide.texts import view as text_view
 from lowtide.texts.attackers import TEXT_ATTACKERS, read_pieces
-from lowtide.texts.comparison import changed_texts
+from lowtide.texts.cleaning import changed_texts
 from lowtide.texts.dataset import (
     TextJob,
     are_text_files,
@@ -35,13 +35,12 @@ from lowtide.texts.dataset import (
     utility_values,
     view_plan,
 )
-from lowtide.texts.encoder import TextEncoder, are_texts
+from lowtide.texts.encoder import TextEncoder, are_texts, fit_texts
 from lowtide.texts.explaining import Explanation, explain
-from lowtide.texts.fitting import fit_texts
-from lowtide.texts.hider import TextHider
 from lowtide.texts.lists import TermLists
 from lowtide.texts.options import TextOptions
 from lowtide.texts.planner import TextPlanner, TextSettings
+from lowtide.texts.rewriting import TextHider
 from lowtide.texts.scan import TextScan, scan_texts
 from lowtide.texts.terms import TermOptions
 

@@ -18,12 +18,10 @@ from lowtide.errors import LowtideError, count
 from lowtide.labels import Classes
 from lowtide.splits import read_groups
 from lowtide.streams import stream
-from lowtide.texts.encoder import TextEncoder, as_texts
-from lowtide.texts.fitting import fit_texts
-from lowtide.texts.hider import TextHider
+from lowtide.texts.encoder import TextEncoder, as_texts, fit_texts
+from lowtide.texts.planning import CHECKERS, TextProblem, make_plan
 from lowtide.texts.policies import PaperTerms, TermPolicy
-from lowtide.texts.problem import CHECKERS, TextProblem, make_plan
-from lowtide.texts.rewriting import MARK
+from lowtide.texts.rewriting import MARK, TextHider
 from lowtide.texts.substitutes import learn_similar
 from lowtide.texts.terms import TermOptions, Vocabulary, find_terms
 from lowtide.training import one_thread

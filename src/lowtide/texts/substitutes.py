@@ -16,8 +16,7 @@ from scipy import sparse
 from sklearn.utils.extmath import randomized_svd
 
 from lowtide.errors import LowtideError, count
-from lowtide.texts.cleaning import checked, cleaner
-from lowtide.texts.pieces import pattern
+from lowtide.texts.cleaning import checked, cleaner, pattern
 from lowtide.texts.terms import Vocabulary
 from lowtide.types import Floats32, Ints
 

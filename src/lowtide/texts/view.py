@@ -21,9 +21,9 @@ from lowtide.report.words import HiddenCounts, count_features, leaks_in_words
 from lowtide.splits import some_rows
 from lowtide.streams import generator
 from lowtide.texts.explaining import explain
-from lowtide.texts.hider import TextHider
 from lowtide.texts.lists import MarkedText, TermLists, ToldTerm, describe_terms, is_sure, told_range
 from lowtide.texts.policies import FixedTerms
+from lowtide.texts.rewriting import TextHider
 from lowtide.texts.scan import TextScan, top_terms
 from lowtide.types import Bools
 

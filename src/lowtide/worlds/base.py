@@ -1,4 +1,4 @@
-"""Worlds with a finite secret: densities from likelihoods, enumeration where every row can be listed, and small laws."""
+"""Worlds with a finite secret: densities from likelihoods, enumeration where every row can be listed, small laws."""
 
 from __future__ import annotations
 
