@@ -12,7 +12,6 @@ SOURCE = Path(__file__).parents[1] / "src" / "lowtide"
 ROOMS = (
     "types",
     "errors",
-    "streams",
     "interface",
     "protocols",
     "formatting",

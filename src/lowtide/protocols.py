@@ -207,7 +207,7 @@ class Modality(Protocol):
     # Density
 
     def fit_density(self, x: Any, s: ArrayLike | None, options: Any, groups: ArrayLike | None) -> Any:
-        """Fit a `Density`; see `TIDE.fit`. `options` are those of `lowtide.density.options`."""
+        """Fit a `Density`; see `TIDE.fit`. `options` are those of `lowtide.density.objectives`."""
         ...
 
     def read_encoder(self, config: Mapping[str, Any], tensors: Mapping[str, Any]) -> Any:

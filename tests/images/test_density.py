@@ -9,8 +9,7 @@ import torch
 
 from lowtide import TIDE, Density
 from lowtide.bundles import write_bundle
-from lowtide.density.objectives import normalise
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options, normalise
 from lowtide.errors import LowtideError
 from lowtide.images import fitting as image_fitting
 from lowtide.images import training as image_training

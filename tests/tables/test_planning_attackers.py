@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lowtide import worlds
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options
 from lowtide.features import Features, one_per_column
 from lowtide.labels import read_classes
 from lowtide.tables.planning_attackers import LabelledRows, MaskedAttacker, doubled, estimate

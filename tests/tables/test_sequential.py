@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from lowtide import worlds
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options
 from lowtide.features import one_per_column
 from lowtide.labels import read_classes
 from lowtide.tables.planning_attackers import LabelledRows

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from lowtide import worlds
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options
 from lowtide.errors import LowtideError
 from lowtide.vectors import PairDensity, VectorTIDE
 from lowtide.vectors.artefact import Structured

@@ -17,8 +17,7 @@ from sklearn.base import clone
 
 from lowtide.attack.scores import Calibration, calibrate
 from lowtide.errors import LowtideError, check_rows
-from lowtide.splits import grouped, stratified
-from lowtide.streams import stream
+from lowtide.splits import grouped, stratified, stream
 from lowtide.training import one_thread
 from lowtide.types import Floats, Labels
 

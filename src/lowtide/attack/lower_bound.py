@@ -19,8 +19,7 @@ from scipy.special import betaincinv
 
 from lowtide.attack.panel import AttackReport
 from lowtide.errors import LowtideError, class_codes, real, within
-from lowtide.splits import random_folds
-from lowtide.streams import generator
+from lowtide.splits import generator, random_folds
 from lowtide.types import Floats, Labels
 
 _THRESHOLDS = 1000

@@ -27,8 +27,7 @@ from lowtide.interface import Attack
 from lowtide.labels import read_classes
 from lowtide.progress import progress_bar
 from lowtide.protocols import Modality
-from lowtide.splits import Split, read_groups, set_aside
-from lowtide.streams import stream
+from lowtide.splits import Split, read_groups, set_aside, stream
 from lowtide.types import Floats, Labels
 
 Source = Literal["release", "clean"]

@@ -30,8 +30,7 @@ from lowtide.density.critics.bag import (
     log_odds,
 )
 from lowtide.density.critics.base import Critic, Null
-from lowtide.density.objectives import normalise, nothing_found
-from lowtide.density.options import Checkpoints, Options, fingerprint
+from lowtide.density.objectives import Checkpoints, Options, fingerprint, normalise, nothing_found
 from lowtide.errors import LowtideError, check_shape
 from lowtide.features import Features
 from lowtide.interface import Estimate

@@ -19,8 +19,7 @@ from lowtide.density.critics.bag import (
     initial_networks,
     term_weights,
 )
-from lowtide.density.objectives import get_objective, normalise
-from lowtide.density.options import Checkpoints
+from lowtide.density.objectives import Checkpoints, get_objective, normalise
 from lowtide.splits import grouped_folds
 from lowtide.training import descend
 from lowtide.types import Floats, Floats32, Ints

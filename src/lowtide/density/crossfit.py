@@ -22,10 +22,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
 from lowtide.density.artefact import FitReport
-from lowtide.density.critics.base import Critic, Null
-from lowtide.density.critics.masked import Masked, RankScaling
-from lowtide.density.objectives import mean_with_interval, normalise, nothing_found
-from lowtide.density.options import Checkpoints, Options, fingerprint
+from lowtide.density.critics.base import Critic, Masked, Null, RankScaling
+from lowtide.density.objectives import Checkpoints, Options, fingerprint, mean_with_interval, normalise, nothing_found
 from lowtide.density.training import (
     MaskedRows,
     MaskedSettings,

@@ -21,14 +21,12 @@ from lowtide.density.bag_fitting import fit_bag
 from lowtide.density.critics.base import Critic, Null
 from lowtide.density.critics.paper import PaperCritic, train, train_sparse
 from lowtide.density.crossfit import fit_masked
-from lowtide.density.objectives import mean_with_interval
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options, mean_with_interval
 from lowtide.density.streaming import Blocks, ReadFirst, fit_stream
 from lowtide.errors import LowtideError, check_rows
 from lowtide.features import Features
 from lowtide.labels import Classes, is_vector, read_classes
-from lowtide.splits import read_groups
-from lowtide.streams import derived_seed
+from lowtide.splits import derived_seed, read_groups
 from lowtide.training import one_thread
 from lowtide.types import Labels
 

@@ -16,11 +16,9 @@ import torch
 from numpy.typing import ArrayLike
 
 from lowtide.density.artefact import Encoder, FitReport
-from lowtide.density.critics.base import Critic, Null
-from lowtide.density.critics.masked import Masked, RankScaling, Weights
+from lowtide.density.critics.base import Critic, Masked, Null, RankScaling, Weights
 from lowtide.density.crossfit import STRENGTHS, describe, fit_subset_shrinkage, is_clear, mixture_weights
-from lowtide.density.objectives import mean_with_interval, normalise, nothing_found
-from lowtide.density.options import Checkpoints, Options, fingerprint
+from lowtide.density.objectives import Checkpoints, Options, fingerprint, mean_with_interval, normalise, nothing_found
 from lowtide.density.training import MaskedRows, MaskedSettings, MaskedTrainer, SubsetSampler, losses, mask_rows
 from lowtide.errors import LowtideError, check_rows
 from lowtide.features import Features

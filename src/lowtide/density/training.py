@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lowtide.density.critics.masked import Shape, Weights, forward, initial_weights
+from lowtide.density.critics.base import Shape, Weights, forward, initial_weights
 from lowtide.density.objectives import get_objective, normalise
 from lowtide.training import descend
 from lowtide.types import Bools, Floats32, Ints

@@ -23,8 +23,7 @@ from lowtide.density.artefact import Density, FitReport
 from lowtide.density.critics.base import Critic, Null
 from lowtide.density.crossfit import honest_mixture, is_clear, mixture_weights
 from lowtide.density.fitting import null_critic, read_secret, refuse_groups
-from lowtide.density.objectives import mean_with_interval, normalise, nothing_found
-from lowtide.density.options import Checkpoints, Options, fingerprint
+from lowtide.density.objectives import Checkpoints, Options, fingerprint, mean_with_interval, normalise, nothing_found
 from lowtide.density.training import MaskedRows, losses
 from lowtide.errors import LowtideError
 from lowtide.images.causal import CausalNet
@@ -40,8 +39,7 @@ from lowtide.images.training import (
     train_masked,
 )
 from lowtide.progress import progress_bar
-from lowtide.splits import stratified_folds
-from lowtide.streams import derived_seed, generator
+from lowtide.splits import derived_seed, generator, stratified_folds
 from lowtide.types import Bools, Floats32, Ints
 
 _LEAST_IMAGES = 8

@@ -11,14 +11,13 @@ from numpy.typing import ArrayLike
 from lowtide.attack.attackers import AttackRows, Continued, Maker
 from lowtide.auditing.utility import Change, UtilityReport, predicts_by_attackers
 from lowtide.density.artefact import Density
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options
 from lowtide.density.tide import TIDE
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError
 from lowtide.images import view as image_view
-from lowtide.images.attackers import CONTINUED_ATTACKERS, IMAGE_ATTACKERS
-from lowtide.images.comparison import changed_images
+from lowtide.images.attackers import CONTINUED_ATTACKERS, IMAGE_ATTACKERS, Album, changed_images
 from lowtide.images.convnets import ImageCritic, PaperImages
 from lowtide.images.dataset import (
     ImageJob,
@@ -29,7 +28,6 @@ from lowtide.images.dataset import (
     open_dataset,
     view_plan,
 )
-from lowtide.images.edges import Album
 from lowtide.images.encoder import Grid, ImageEncoder, are_images, as_images
 from lowtide.images.fitting import fit_images, is_side
 from lowtide.images.options import ImageOptions

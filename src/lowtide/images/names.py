@@ -18,7 +18,7 @@ from scipy.stats import chi2, norm, rankdata
 from lowtide.errors import LowtideError
 from lowtide.images.files import FORMATS
 from lowtide.images.folder import ImageFolder
-from lowtide.streams import generator
+from lowtide.splits import generator
 from lowtide.table_files.formats import AnyPath, existing
 from lowtide.types import Ints
 

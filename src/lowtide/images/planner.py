@@ -33,7 +33,7 @@ from lowtide.images.mechanism import (
 )
 from lowtide.images.problem import CHECKERS, ImageProblem, SequentialPatches, make_plan, make_sequential
 from lowtide.labels import Classes
-from lowtide.streams import stream
+from lowtide.splits import stream
 from lowtide.types import Bools, Labels
 
 Config = Mapping[str, Any]

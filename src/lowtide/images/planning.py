@@ -26,8 +26,8 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from lowtide.disclose.budget import Point, blended_worth
+from lowtide.images.attackers import edges_and_shades
 from lowtide.images.convnets import to_input
-from lowtide.images.edges import edges_and_shades
 from lowtide.images.encoder import Grid
 from lowtide.images.mechanism import FixedPatches
 from lowtide.images.planning_attackers import CELLS, EdgeAttacker, Thumbnails, at_places, by_kind

@@ -25,11 +25,10 @@ from torch import Tensor, nn
 
 from lowtide.disclose.budget import Reading
 from lowtide.errors import LowtideError
+from lowtide.images.attackers import edges_and_shades
 from lowtide.images.convnets import to_input
-from lowtide.images.edges import edges_and_shades
 from lowtide.images.encoder import Images
-from lowtide.splits import stratified_folds, stratified_sample
-from lowtide.streams import generator, generator_for
+from lowtide.splits import generator, generator_for, stratified_folds, stratified_sample
 from lowtide.training import one_thread
 from lowtide.types import Bools, Floats, Labels, Pixels
 

@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from lowtide.attack.panel import AttackReport, attack
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options
 from lowtide.disclose.budget import Budget, Parts
 from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.disclose.rehearsal import Check, Tick, hide_until_agreed
@@ -35,8 +35,7 @@ from lowtide.images.mechanism import (
 from lowtide.images.planning import PatchPlanner
 from lowtide.images.planning_attackers import Thumbnails
 from lowtide.labels import Classes
-from lowtide.splits import some_rows, stratified
-from lowtide.streams import generator, stream
+from lowtide.splits import generator, some_rows, stratified, stream
 from lowtide.types import Bools, Ints, Labels, Pixels
 
 CHECKERS = ("edges", "small network")

@@ -15,8 +15,7 @@ from lowtide.formatting import html_of, text_of
 from lowtide.images.encoder import Chosen, Grid, ImageEncoder, as_images, mean_image
 from lowtide.interface import NATS_PER_BIT, Estimate, Reported, TextTable
 from lowtide.labels import read_classes
-from lowtide.splits import three_tenths
-from lowtide.streams import STREAMS, generator_for
+from lowtide.splits import STREAMS, generator_for, three_tenths
 from lowtide.types import Floats, Pixels
 
 _HELD_OUT = 2000  # images that are asked about

@@ -23,8 +23,7 @@ from torch import Tensor, nn
 
 from lowtide.density.artefact import FitReport
 from lowtide.density.critics.base import Critic
-from lowtide.density.objectives import get_objective, normalise
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options, get_objective, normalise
 from lowtide.images.causal import CausalNet
 from lowtide.images.convnets import (
     PaperImages,
@@ -38,7 +37,7 @@ from lowtide.images.convnets import (
 )
 from lowtide.images.encoder import Grid, Images, Stack
 from lowtide.progress import progress_bar
-from lowtide.streams import derived_seed
+from lowtide.splits import derived_seed
 from lowtide.training import minimise, seeded, shuffled_batches
 from lowtide.types import Floats, Floats32, Ints
 

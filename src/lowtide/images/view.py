@@ -30,8 +30,7 @@ from lowtide.images.scan import ImageScan
 from lowtide.interface import NATS_PER_BIT
 from lowtide.report.html import FEWEST, Drawing, Findings, Mark, Outline, Section, fill
 from lowtide.report.words import leaks_in_words
-from lowtide.splits import some_rows
-from lowtide.streams import generator
+from lowtide.splits import generator, some_rows
 from lowtide.types import Bools, Floats, Pixels
 
 # Images that an average image must rest on before it leaves the house. A number says little about each of 20 rows, but

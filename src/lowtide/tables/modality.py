@@ -13,7 +13,7 @@ from lowtide.attack.attackers import AttackRows, Maker
 from lowtide.auditing.utility import Change, UtilityReport
 from lowtide.density.artefact import Density
 from lowtide.density.fitting import fit_batches, fit_rows
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options
 from lowtide.density.tide import TIDE
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.plan_file import Plan
@@ -24,7 +24,6 @@ from lowtide.report.words import HiddenCounts, count_features
 from lowtide.table_files.formats import find_column, format_of
 from lowtide.tables import view as table_view
 from lowtide.tables.attackers import ATTACKERS
-from lowtide.tables.comparison import changed, row_count
 from lowtide.tables.dataset import (
     TableJob,
     check_layout,
@@ -40,7 +39,7 @@ from lowtide.tables.hider import TableHider
 from lowtide.tables.options import TableOptions
 from lowtide.tables.planner import TablePlanner, TableSettings
 from lowtide.tables.scan import TableScan, scan
-from lowtide.tables.utility import predicts
+from lowtide.tables.utility import changed, predicts, row_count
 
 
 class TableModality:

@@ -21,7 +21,7 @@ from lowtide.disclose.rehearsal import Check, Rehearsal, Task, Tick, read_secret
 from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.labels import Classes
-from lowtide.streams import stream
+from lowtide.splits import stream
 from lowtide.tables.encoder import TableEncoder, read_table
 from lowtide.tables.hider import TableHider, names_of
 from lowtide.tables.layout import Bounds, constants, owners

@@ -16,7 +16,7 @@ import numpy as np
 from lowtide.disclose.budget import Budget, Point, Reading, blended_worth
 from lowtide.errors import LowtideError
 from lowtide.interface import Estimate
-from lowtide.streams import generator
+from lowtide.splits import generator
 from lowtide.tables.planning_attackers import PlanningAttacker
 from lowtide.types import Bools, Floats
 

@@ -21,8 +21,7 @@ import torch
 from torch import Tensor
 
 from lowtide.density.artefact import Density, FitReport
-from lowtide.density.critics.base import Critic
-from lowtide.density.critics.masked import Masked, RankScaling
+from lowtide.density.critics.base import Critic, Masked, RankScaling
 from lowtide.density.crossfit import (
     STRENGTHS,
     MaskedData,
@@ -34,15 +33,13 @@ from lowtide.density.crossfit import (
     settings_for,
     stop_without_looking,
 )
-from lowtide.density.objectives import mean_with_interval, normalise, nothing_found
-from lowtide.density.options import Checkpoints, Options
+from lowtide.density.objectives import Checkpoints, Options, mean_with_interval, normalise, nothing_found
 from lowtide.density.training import MaskedRows, MaskSampler, losses, mask_rows
 from lowtide.disclose.budget import Reading
 from lowtide.features import Features
 from lowtide.interface import Estimate
 from lowtide.labels import Classes
-from lowtide.splits import some_rows, stratified_folds, stratified_sample, three_tenths
-from lowtide.streams import generator
+from lowtide.splits import generator, some_rows, stratified_folds, stratified_sample, three_tenths
 from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.encoder import TableEncoder
 from lowtide.training import one_thread

@@ -23,11 +23,11 @@ import numpy as np
 from torch import Tensor
 
 from lowtide.density.artefact import Density
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options
 from lowtide.disclose.budget import Parts, Point, density_parts, point_config, read_density, read_mask, read_point
 from lowtide.errors import LowtideError
 from lowtide.features import Features
-from lowtide.streams import generator
+from lowtide.splits import generator
 from lowtide.tables.planning_attackers import Histories, LabelledRows, doubled, economical, fit_critic
 from lowtide.types import Bools, Floats, Floats32
 

@@ -15,14 +15,13 @@ from functools import cached_property
 import numpy as np
 
 from lowtide.attack.panel import attack
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options
 from lowtide.disclose.budget import Budget, Point, Reading
 from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.disclose.rehearsal import LEAST_PER_CLASS, LEAST_ROWS, Check, Tick
 from lowtide.errors import LowtideError
 from lowtide.features import Features
-from lowtide.splits import sample_with_classes, stratified
-from lowtide.streams import generator, stream
+from lowtide.splits import generator, sample_with_classes, stratified, stream
 from lowtide.tables.layout import owners
 from lowtide.tables.mechanism import TableMechanism
 from lowtide.tables.planning import ENOUGH, ColumnPlanner

@@ -21,8 +21,7 @@ from lowtide.errors import LowtideError, check_rows
 from lowtide.formatting import html_of, text_of
 from lowtide.interface import NATS_PER_BIT, Estimate, Reported, TextTable
 from lowtide.labels import read_classes
-from lowtide.splits import three_tenths
-from lowtide.streams import STREAMS, generator_for
+from lowtide.splits import STREAMS, generator_for, three_tenths
 from lowtide.table_files.formats import check_schema, find_column, is_text, type_word
 from lowtide.tables.encoder import take_rows
 from lowtide.types import Floats

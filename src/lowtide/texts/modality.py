@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from lowtide.attack.attackers import AttackRows, Maker
 from lowtide.auditing.utility import Change, UtilityReport, predicts_by_attackers
 from lowtide.density.artefact import Density
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options
 from lowtide.density.tide import TIDE
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.plan_file import Plan

@@ -28,10 +28,9 @@ from lowtide.disclose.noise import KeyedNoise
 from lowtide.disclose.rehearsal import Check, Tick, hide_until_agreed
 from lowtide.errors import LowtideError
 from lowtide.labels import Classes
-from lowtide.splits import Split, set_aside, some_rows
-from lowtide.streams import generator, stream
+from lowtide.splits import Split, generator, set_aside, some_rows, stream
+from lowtide.texts.attackers import TermWeights, fit_logistic
 from lowtide.texts.encoder import TextEncoder
-from lowtide.texts.learners import TermWeights, fit_logistic
 from lowtide.texts.policies import FixedTerms, TermPolicy
 from lowtide.texts.rewriting import MARK, How, ReleasedTexts, Rewriter, text_ids
 from lowtide.texts.terms import Vocabulary

@@ -23,9 +23,8 @@ from lowtide.disclose.budget import Hider, Parts, reading
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
 from lowtide.errors import LowtideError, LowtideTypeError, one_of
-from lowtide.texts.encoder import TextEncoder, as_texts
+from lowtide.texts.encoder import TextChange, TextEncoder, as_texts, rewrite
 from lowtide.texts.policies import FixedTerms, PaperTerms, TermPolicy
-from lowtide.texts.substitutes import TextChange, rewrite
 from lowtide.texts.terms import Term
 from lowtide.types import Bools, Floats, Ints
 

@@ -18,8 +18,7 @@ from lowtide.interface import NATS_PER_BIT
 from lowtide.report.html import FEWEST, Drawing, Findings, Mark, Outline, Section, fill
 from lowtide.report.svg import Across, Chart, grid, stand_alone, whisker
 from lowtide.report.words import HiddenCounts, count_features, leaks_in_words
-from lowtide.splits import some_rows
-from lowtide.streams import generator
+from lowtide.splits import generator, some_rows
 from lowtide.texts.explaining import explain
 from lowtide.texts.lists import MarkedText, TermLists, ToldTerm, describe_terms, is_sure, told_range
 from lowtide.texts.policies import FixedTerms

@@ -18,8 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lowtide.density.artefact import FitReport
 from lowtide.density.fitting import train_paper
-from lowtide.density.objectives import OBJECTIVES, mean_with_interval
-from lowtide.density.options import Options
+from lowtide.density.objectives import OBJECTIVES, Options, mean_with_interval
 from lowtide.density.tide import RECIPES, Recipe, read_seed, warn_if_overfitted
 from lowtide.errors import LowtideError, check_rows, count, one_of, within
 from lowtide.interface import Estimate
