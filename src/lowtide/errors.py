@@ -6,8 +6,6 @@ never data: a value of the user's table does not belong in an error message.
 What a person should know beside the results: warnings of one category, which the command line prints as notes.
 """
 
-from __future__ import annotations
-
 import warnings
 from typing import TypeVar
 

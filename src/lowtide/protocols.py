@@ -1,7 +1,5 @@
 """What a kind of data is to the layers: the `Modality` protocol and what travels through it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field

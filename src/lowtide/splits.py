@@ -8,8 +8,6 @@ A user who draws data with `default_rng(0)` and fits with `random_state=0` would
 drew the classes decide which rows are held out. Each number stays as it is for good: results depend on it.
 """
 
-from __future__ import annotations
-
 from types import MappingProxyType
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ The command line calls these functions and adds nothing but printing. A verb ope
 place, writes. What differs between kinds of data is asked of their `Modality`.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -9,8 +9,6 @@ P_Y(A) = π a + (1 − π) b:
 a and b rest on different rows, which is tighter than bounding P_Y(A) as a whole.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

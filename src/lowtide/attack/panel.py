@@ -1,7 +1,5 @@
 """A panel of attackers against one release: freshly retrained on it, and beside them those who know clean data only."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """How well an attacker does on rows it has not seen, with intervals; and probabilities that held-out rows support."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What a release changed, and what it is still good for: how well models trained on it predict something of use."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Unpack

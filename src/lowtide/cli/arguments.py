@@ -3,8 +3,6 @@
 Light: imports no verb.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import types

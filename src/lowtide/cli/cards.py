@@ -1,4 +1,4 @@
-"""`lowtide show` and `lowtide verify`, which read a release card only. Light: imports neither torch nor scikit-learn."""
+"""`lowtide show` and `lowtide verify`, which read a release card only. Imports neither torch nor scikit-learn."""
 
 from typing import Any
 

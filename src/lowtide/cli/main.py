@@ -1,7 +1,5 @@
 """The program `lowtide`. Commands are imported when they run, so that `lowtide --help` answers at once."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import runpy

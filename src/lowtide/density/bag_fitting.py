@@ -8,8 +8,6 @@ nothing else. Rows of one group (the texts of one writer) are held out together,
 what is common to a class.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -11,8 +11,6 @@ a ≥ 0 shrinks them towards 0. It is 1 for whole rows, and a running sum for pr
 Fitting the density of a finite secret from dense rows in memory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 

@@ -4,8 +4,6 @@ The modality of the data reads it; what it reads as rows of numbers (dense, spar
 fitted here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any

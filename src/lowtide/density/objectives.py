@@ -12,8 +12,6 @@ From per-row values to an estimate with its interval.
 How a fit is run: its options, and the state of a trainer that Ctrl-C does not lose.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace

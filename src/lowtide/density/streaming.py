@@ -5,8 +5,6 @@ Further passes train networks of every sparsity on the same batches; half of the
 how to mix, the other half validates the result.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Rehearsals: dry-run releases that fresh attackers check, and what a kind of data must offer to be rehearsed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, TypeVar

@@ -3,8 +3,6 @@
 Label files of image data sets, read and written: GENKI-4K, CelebA, and which split an image is in.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Names of image files: whether they tell the secret, names that do not, and which image a new name stands for."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -8,8 +8,6 @@ is asked about again. So an image with k hidden patches takes k + 1 passes, and 
 the patches one by one.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar

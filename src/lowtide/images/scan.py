@@ -1,7 +1,5 @@
 """A first look at images: how much they tell about the secret, and which patches tell it."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 

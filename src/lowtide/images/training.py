@@ -10,8 +10,6 @@ The paper does not say what stands in for patches that are not seen, nor whether
 is mid-grey, and half of each batch is cut off at random prefixes, so that the network has met what it is asked.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice

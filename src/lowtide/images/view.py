@@ -1,7 +1,5 @@
 """What a report shows of images only: maps over the average of all, and single ones where somebody asks for those."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -3,8 +3,6 @@
 What charts draw, taken out of results: attackers before and after, and the trade-off.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ The types of columns: which are understood, what their names are, and how a tabl
 Reading Parquet and Arrow files batch by batch, with the schema they have themselves.
 """
 
-from __future__ import annotations
-
 import difflib
 import os
 from collections import Counter

@@ -3,8 +3,6 @@
 Reading JSON lines block by block: one flat object per line; an absent key is a missing value.
 """
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -4,8 +4,6 @@ Types are those Arrow would infer from the whole file: the first of its ladder t
 numbers with leading zeros, and those too long for 64 bits, are text: they are codes, and would be written differently.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field

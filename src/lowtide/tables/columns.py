@@ -1,7 +1,5 @@
 """One column of a table as numbers: what is learnt of it at fit time, how it is read, and its values written again."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections import Counter
 from collections.abc import Sequence

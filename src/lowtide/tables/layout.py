@@ -3,8 +3,6 @@
 Noise on columns: how much of it keeps a promise, how a promise is shared between columns, and how it is drawn.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal

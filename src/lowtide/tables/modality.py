@@ -1,7 +1,5 @@
 """What the layers need to know about tables: the one object that the registry lists."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar

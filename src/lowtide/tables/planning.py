@@ -6,8 +6,6 @@ of them looks harmless because the others are there). The worst are hidden until
 attacker is refitted, and so on. At the end hiding is taken back where it bought nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

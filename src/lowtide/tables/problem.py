@@ -7,8 +7,6 @@ noise that keeps the budget is looked for; the column that is then worth most is
 attackers must agree. More columns follow under the same noise while the budget lasts.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 

@@ -3,8 +3,6 @@
 What a table holds, in words for a person; never a value of it.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal
 

@@ -3,8 +3,6 @@
 Tables of any library held against each other: rows, columns, the table without some of them, and what changed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection
 from typing import Any, Literal

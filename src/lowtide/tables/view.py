@@ -1,7 +1,5 @@
 """What a report shows of tables only: which columns give the secret away."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

@@ -1,7 +1,5 @@
 """What the layers need to know about texts: the one object that the registry lists."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar

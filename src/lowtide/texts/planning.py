@@ -9,8 +9,6 @@ it still when the word is gone.
 From reference texts to a policy: plan, check with fresh attackers, hide more until they agree.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property

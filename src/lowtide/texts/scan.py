@@ -5,8 +5,6 @@ seen, and how much its conditional density varies over the texts it stands in. T
 what a single writer always says tells of the writer, and little of others of the same class.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Worlds with a finite secret: densities from likelihoods, enumeration where every row can be listed, small laws."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from itertools import product
 from typing import Generic

@@ -6,8 +6,6 @@ finite sum over looks. The smile sits in the mouth and, weakly, in the eyes and 
 Small colour cartoon faces, drawn from signed distances in [-1, 1]^2 (x right, y down).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import product
 

@@ -7,8 +7,6 @@ noised features are a finite mixture of unit Gaussians (coordinates are divided 
 Integrals over signed mixtures of unit Gaussians: the arithmetic behind exact releases.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
