@@ -20,13 +20,7 @@ from torch import Tensor
 
 from lowtide.density.artefact import FitReport
 from lowtide.density.bag_training import BATCH, BagData, BagTrainer, Kept, TermStart
-from lowtide.density.critics.bag import (
-    WEIGHTINGS,
-    Bag,
-    Weighting,
-    average,
-    log_odds,
-)
+from lowtide.density.critics.bag import WEIGHTINGS, Bag, Weighting, average, log_odds
 from lowtide.density.critics.base import Critic, Null
 from lowtide.density.objectives import Checkpoints, Options, fingerprint, normalise, nothing_found
 from lowtide.errors import LowtideError, check_shape

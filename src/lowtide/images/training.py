@@ -22,17 +22,8 @@ from torch import Tensor, nn
 from lowtide.density.artefact import FitReport
 from lowtide.density.critics.base import Critic
 from lowtide.density.objectives import Options, get_objective, normalise
+from lowtide.images import convnets
 from lowtide.images.causal import CausalNet
-from lowtide.images.convnets import (
-    PaperImages,
-    augment,
-    fast,
-    masked_input,
-    paper_cnn,
-    pixels_seen,
-    small_cnn,
-    to_input,
-)
 from lowtide.images.encoder import Grid, Images, Stack
 from lowtide.progress import progress_bar
 from lowtide.splits import derived_seed
@@ -94,7 +85,7 @@ class TrainingImages:
     def batches(self, rows: Ints, size: int, rng: np.random.Generator) -> Iterator[tuple[Tensor, Tensor]]:
         """Endless batches of images and classes: all `rows` in a new order each time."""
         for index in shuffled_batches(rows, size, rng):
-            yield to_input(self.images.read(index)), torch.from_numpy(self.s[index])
+            yield convnets.to_input(self.images.read(index)), torch.from_numpy(self.s[index])
 
 
 def in_memory(images: Images) -> Images:
@@ -128,11 +119,11 @@ def train_masked(album: TrainingImages, rows: Ints, schedule: Schedule, *, seed:
     """An any-mask network, trained on whole images, prefixes, and subsets of all sizes and grains."""
 
     def make() -> nn.Module:
-        return small_cnn(album.grid.channels + 1, len(album.prior))
+        return convnets.small_cnn(album.grid.channels + 1, len(album.prior))
 
     def score(net: nn.Module, batch: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         seen = draw_masks(len(batch), album.grid, generator)
-        return net(masked_input(batch, seen, album.grid))[:, None], torch.ones(1)
+        return net(convnets.masked_input(batch, seen, album.grid))[:, None], torch.ones(1)
 
     return _train(make, score, album, rows, schedule, seed, tick)
 
@@ -192,8 +183,8 @@ def _train(
     def losses(net: nn.Module) -> Iterator[Tensor]:
         for batch, s in islice(walk, schedule.steps):
             if schedule.varied:
-                batch = augment(batch, generator)  # noqa: PLW2901 - the batch as the network sees it
-            with fast():
+                batch = convnets.augment(batch, generator)  # noqa: PLW2901 - the batch as the network sees it
+            with convnets.fast():
                 scores, weight = score(net, batch, generator)
             g = normalise(scores.float(), log_prior)
             gain = objective.on_classes(g, s[:, None].expand(-1, g.shape[1]), log_prior.exp())
@@ -236,8 +227,8 @@ def fit_paper_images(album: TrainingImages, options: Options) -> tuple[Critic, F
 
     def losses(net: nn.Module, tick: Callable[[int], None]) -> Iterator[Tensor]:
         for step, (images, s) in enumerate(islice(walk, steps)):
-            with fast():
-                scores = net(images * pixels_seen(_prefixes(len(images), len(grid), generator), grid))
+            with convnets.fast():
+                scores = net(images * convnets.pixels_seen(_prefixes(len(images), len(grid), generator), grid))
             g = scores.float().clamp(-options.trim, options.trim)
             shuffled = s[torch.randperm(len(s), generator=generator)]
             joint, product = (g.gather(1, secret[:, None]).squeeze(1) for secret in (s, shuffled))
@@ -245,9 +236,9 @@ def fit_paper_images(album: TrainingImages, options: Options) -> tuple[Critic, F
             tick(step + 1)
 
     with seeded(seed), progress_bar("the paper's recipe", steps, options.progress) as tick:
-        net = paper_cnn(grid.height, grid.width, grid.channels, len(album.prior)).train()
+        net = convnets.paper_cnn(grid.height, grid.width, grid.channels, len(album.prior)).train()
         minimise(losses(net, tick), torch.optim.Adagrad(net.parameters(), lr=recipe.rate))
-    critic = PaperImages(grid, len(album.prior), net)
+    critic = convnets.PaperImages(grid, len(album.prior), net)
     return critic, FitReport("the paper's recipe (nothing held out)", False, None, _gain(critic, album, options.trim))
 
 
@@ -257,7 +248,7 @@ def _prefixes(n: int, m: int, generator: torch.Generator) -> Tensor:
     return (torch.arange(m) < length * (m + 1)) | (whole < 0.5)
 
 
-def _gain(critic: PaperImages, album: TrainingImages, trim: float) -> float:
+def _gain(critic: convnets.PaperImages, album: TrainingImages, trim: float) -> float:
     values = []
     for start in range(0, min(_ENOUGH, len(album.s)), 64):
         index = np.arange(start, min(start + 64, len(album.s)))

@@ -21,21 +21,9 @@ import pyarrow as pa
 
 from lowtide.errors import LowtideError, count
 from lowtide.files import cannot_write, whole_path, write_whole
+from lowtide.images import layouts
 from lowtide.images.files import encode, spread
 from lowtide.images.folder import NAMES, ArrayImages, ImageFolder
-from lowtide.images.layouts import (
-    CELEBA_SPLIT,
-    GENKI_LABELS,
-    LABEL,
-    METADATA,
-    PARTS,
-    SPLIT,
-    SPLIT_FILE,
-    attribute_lines,
-    partition_rows,
-    pose_lines,
-    take_rows,
-)
 from lowtide.images.names import mapping_text, shuffled_names
 from lowtide.table_files.formats import AnyPath, find_column
 from lowtide.table_files.writing import Writer
@@ -89,19 +77,24 @@ class FolderSink:
         order = sorted(range(len(self._names)), key=self._names.__getitem__)
         inside = self._source.folder + "/" if self._source.folder else ""
         names = [self._names[row].removeprefix(inside) for row in order]
-        labels = take_rows(labels, order)
+        labels = layouts.take_rows(labels, order)
         layout = self._source.layout
         if layout == "metadata" or (self._renamed and layout == "classes"):
-            _write_table(self._place / (self._source.label_file or METADATA[0]), names, labels, "file_name")
+            _write_table(self._place / (self._source.label_file or layouts.METADATA[0]), names, labels, "file_name")
             return
-        splits = labels[SPLIT].to_pylist() if SPLIT in labels.column_names else None
-        others = labels.select([name for name in labels.column_names if name != SPLIT])
+        splits = labels[layouts.SPLIT].to_pylist() if layouts.SPLIT in labels.column_names else None
+        others = labels.select([name for name in labels.column_names if name != layouts.SPLIT])
         if layout == "genki":
-            _write_text(self._place / GENKI_LABELS, pose_lines(others, len(names)))
+            _write_text(self._place / layouts.GENKI_LABELS, layouts.pose_lines(others, len(names)))
         elif layout == "celeba":
             splits = _write_celeba(self._place, self._source.label_file, names, others, splits)
         if splits is not None:
-            _write_table(self._place / SPLIT_FILE, names, pa.table({SPLIT: pa.array(splits, pa.string())}), "file")
+            _write_table(
+                self._place / layouts.SPLIT_FILE,
+                names,
+                pa.table({layouts.SPLIT: pa.array(splits, pa.string())}),
+                "file",
+            )
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -166,15 +159,15 @@ def _write_celeba(
     if tabular:
         _write_table(place / label_file, names, labels, "image_id")
     else:
-        _write_text(place / label_file, attribute_lines(names, labels))
-    if splits is None or any(split not in (*PARTS, None) for split in splits):
+        _write_text(place / label_file, layouts.attribute_lines(names, labels))
+    if splits is None or any(split not in (*layouts.PARTS, None) for split in splits):
         return splits
-    rows = partition_rows(names, splits)
+    rows = layouts.partition_rows(names, splits)
     if tabular:
         numbers = pa.table({"partition": [number for _, number in rows]})
-        _write_table(place / f"{CELEBA_SPLIT}.csv", [name for name, _ in rows], numbers, "image_id")
+        _write_table(place / f"{layouts.CELEBA_SPLIT}.csv", [name for name, _ in rows], numbers, "image_id")
     else:
-        _write_text(place / f"{CELEBA_SPLIT}.txt", "".join(f"{name} {number}\n" for name, number in rows))
+        _write_text(place / f"{layouts.CELEBA_SPLIT}.txt", "".join(f"{name} {number}\n" for name, number in rows))
     return None
 
 
@@ -230,10 +223,10 @@ class ImageWriter:
         if source.columns:  # without labels there is nothing to drop
             dropped = [find_column(name, source.columns) for name in dropped]
         self._labels = source.labels.drop_columns([name for name in dropped if name in source.columns])
-        by_class = source.layout == "classes" and LABEL in dropped
+        by_class = source.layout == "classes" and layouts.LABEL in dropped
         if by_class and rename is False:
             raise LowtideError(
-                f"the folders of the images are named after {LABEL!r}; they can only be released renamed"
+                f"the folders of the images are named after {layouts.LABEL!r}; they can only be released renamed"
             )
         self._renamed = bool(rename) or by_class
         self._mapping = None if mapping is None else Path(os.path.realpath(mapping))

@@ -14,22 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pajson
 
 from lowtide.errors import LowtideError, count
-from lowtide.table_files.formats import (
-    AnyPath,
-    Format,
-    check_schema,
-    check_types,
-    columnar_schema,
-    existing,
-    find_column,
-    fit,
-    format_of,
-    is_text,
-    read_columnar,
-    type_word,
-    with_spelling,
-    with_types,
-)
+from lowtide.table_files import formats
 from lowtide.table_files.separated import infer_separated, read_separated, separated_names
 
 _BLOCK = 1 << 20  # bytes
@@ -61,7 +46,7 @@ def infer_lines(path: Path, *, types: Mapping[str, str] | None = None) -> pa.Sch
         raise LowtideError(f"{path} has no rows; give at least one line")
     fields = [pa.field(name, pa.string() if pa.types.is_null(kind) else kind) for name, kind in known.items()]
     schema = pa.schema([moments[item.name].settle(item) if item.name in moments else item for item in fields])
-    return with_types(check_schema(schema, str(path)), check_types(types, schema))
+    return formats.with_types(formats.check_schema(schema, str(path)), formats.check_types(types, schema))
 
 
 def read_lines(path: Path, *, schema: pa.Schema) -> Iterator[pa.Table]:
@@ -72,9 +57,9 @@ def read_lines(path: Path, *, schema: pa.Schema) -> Iterator[pa.Table]:
         for name in schema.names:
             if name not in table.column_names:
                 table = table.append_column(name, pa.nulls(len(table)))  # noqa: PLW2901
-        yield fit(table, schema, where)
+        yield formats.fit(table, schema, where)
     for name in schema.names:
-        find_column(name, seen)
+        formats.find_column(name, seen)
 
 
 def _tables(path: Path) -> Iterator[tuple[pa.Table, str]]:
@@ -153,9 +138,9 @@ def _merge(kind: pa.DataType, item: pa.Field, where: str) -> pa.DataType:
         return next(iter(kinds), pa.null())
     if kinds == {pa.int64(), pa.float64()}:
         return pa.float64()
+    before, after = formats.type_word(kind), formats.type_word(item.type)
     raise LowtideError(
-        f"column {item.name!r} changes from {type_word(kind)} to {type_word(item.type)} in {where}; write it the same "
-        "way in every line"
+        f"column {item.name!r} changes from {before} to {after} in {where}; write it the same way in every line"
     )
 
 
@@ -197,7 +182,7 @@ class _Moments:
         if self.any and self.dates:
             return pa.field(item.name, pa.date32())
         if self.any and self.moments:
-            return with_spelling(pa.field(item.name, self._type()), self.letter)
+            return formats.with_spelling(pa.field(item.name, self._type()), self.letter)
         return item
 
 
@@ -212,7 +197,7 @@ def _fits(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
 _ROWS = 65536
 
 
-def read(path: AnyPath, *, types: Mapping[str, str] | None = None, encoding: str = "utf-8") -> pa.Table:
+def read(path: formats.AnyPath, *, types: Mapping[str, str] | None = None, encoding: str = "utf-8") -> pa.Table:
     """Read a whole file.
 
     Parquet and Arrow files keep their own types. In separated text an empty cell is missing, in text columns as
@@ -232,7 +217,7 @@ def read(path: AnyPath, *, types: Mapping[str, str] | None = None, encoding: str
 
 
 def batches(
-    path: AnyPath, *, like: pa.Schema | None = None, rows: int = _ROWS, encoding: str = "utf-8"
+    path: formats.AnyPath, *, like: pa.Schema | None = None, rows: int = _ROWS, encoding: str = "utf-8"
 ) -> Iterator[pa.Table]:
     """Read a file in tables of `rows` rows, the last one shorter, in memory that does not grow with the file.
 
@@ -245,11 +230,11 @@ def batches(
     """
     count("rows", rows, 1)
     place, form = _found(path, encoding)
-    schema = schema_of(place, encoding=encoding) if like is None else check_schema(like, "like")
+    schema = schema_of(place, encoding=encoding) if like is None else formats.check_schema(like, "like")
     return _rechunk(_filled(_blocks(place, form, schema, encoding, rows), place), rows)
 
 
-def schema_of(path: AnyPath, *, types: Mapping[str, str] | None = None, encoding: str = "utf-8") -> pa.Schema:
+def schema_of(path: formats.AnyPath, *, types: Mapping[str, str] | None = None, encoding: str = "utf-8") -> pa.Schema:
     """The columns and types that `read` gives, in bounded memory.
 
     Args:
@@ -262,12 +247,12 @@ def schema_of(path: AnyPath, *, types: Mapping[str, str] | None = None, encoding
         return infer_separated(place, form, encoding=encoding, types=types)
     if form.name == "jsonl":
         return infer_lines(place, types=types)
-    schema = columnar_schema(place, form.name)
-    return with_types(schema, check_types(types, schema))
+    schema = formats.columnar_schema(place, form.name)
+    return formats.with_types(schema, formats.check_types(types, schema))
 
 
 def schema_like(
-    path: AnyPath, words: Mapping[str, str], *, types: Mapping[str, str] | None = None, encoding: str = "utf-8"
+    path: formats.AnyPath, words: Mapping[str, str], *, types: Mapping[str, str] | None = None, encoding: str = "utf-8"
 ) -> pa.Schema:
     """The schema of a further file of a known layout, without looking through all of it where the layout tells enough.
 
@@ -287,25 +272,25 @@ def schema_like(
         known = {name: word for name, word in words.items() if name in names and word in ("number", "integer", "text")}
         return schema_of(path, types={**known, **(types or {})}, encoding=encoding)
     schema = schema_of(path, types=types, encoding=encoding)
-    changed = [field.name for field in schema if words.get(field.name) == "text" and not is_text(field.type)]
+    changed = [field.name for field in schema if words.get(field.name) == "text" and not formats.is_text(field.type)]
     again = {name: "text" for name in changed if name not in (types or {})}
     return schema_of(path, types={**(types or {}), **again}, encoding=encoding) if again else schema
 
 
-def _found(path: AnyPath, encoding: str) -> tuple[Path, Format]:
-    form = format_of(path)
+def _found(path: formats.AnyPath, encoding: str) -> tuple[Path, formats.Format]:
+    form = formats.format_of(path)
     if form.name != "csv" and encoding != "utf-8":
         raise LowtideError(f"encoding is for CSV and TSV only, got {encoding!r} for {path}; leave it out")
-    return existing(path), form
+    return formats.existing(path), form
 
 
-def _blocks(path: Path, form: Format, schema: pa.Schema, encoding: str, rows: int) -> Iterator[pa.Table]:
+def _blocks(path: Path, form: formats.Format, schema: pa.Schema, encoding: str, rows: int) -> Iterator[pa.Table]:
     """The blocks of a file as they come, with the columns and types of `schema`."""
     if form.name == "csv":
         return read_separated(path, form, encoding=encoding, schema=schema)
     if form.name == "jsonl":
         return read_lines(path, schema=schema)
-    return (fit(table, schema, str(path)) for table in read_columnar(path, form.name, rows=rows))
+    return (formats.fit(table, schema, str(path)) for table in formats.read_columnar(path, form.name, rows=rows))
 
 
 def _filled(blocks: Iterable[pa.Table], path: Path) -> Iterator[pa.Table]:

@@ -22,16 +22,7 @@ from lowtide.disclose.budget import Hider, reading
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.errors import LowtideError, check_shape
-from lowtide.tables.columns import (
-    from_text,
-    hidden_text,
-    holds_dates,
-    holds_numbers,
-    missing,
-    to_dates,
-    to_dtype,
-    to_numbers,
-)
+from lowtide.tables import columns
 from lowtide.tables.encoder import TableEncoder
 from lowtide.tables.layout import column_names, column_starts, owners
 from lowtide.tables.mechanism import TableMechanism
@@ -57,8 +48,8 @@ def write(table: Any, rows: Floats32, hidden: ArrayLike, mechanism: TableMechani
     Returns:
         A new table; the one given is left as it was.
     """
-    columns = column_starts(mechanism.encoder)
-    check_shape("rows", rows.shape, ("n", int(columns[-1])))
+    starts = column_starts(mechanism.encoder)
+    check_shape("rows", rows.shape, ("n", int(starts[-1])))
     mask = mechanism.features.mask(hidden)
     if mask.ndim == 2 and len(mask) != len(rows):
         raise LowtideError(f"hidden has {len(mask)} rows and the table {len(rows)}; give one choice, or one per row")
@@ -78,7 +69,7 @@ def _array(table: NDArray[Any], rows: Floats32, cells: Bools) -> NDArray[Any]:
     """Numbers only: encoded columns are the columns."""
     _same_shape(table.shape, rows)
     result = np.array(table)
-    result[cells] = to_dtype(rows[cells], result.dtype)
+    result[cells] = columns.to_dtype(rows[cells], result.dtype)
     return result
 
 
@@ -87,7 +78,7 @@ def _tensor(table: Any, rows: Floats32, cells: Bools) -> Any:
     result = table.detach().clone()
     held = result.cpu().numpy()
     # On the CPU `held` is a view of the clone; elsewhere the written copy is carried back.
-    held[cells] = to_dtype(rows[cells], held.dtype)
+    held[cells] = columns.to_dtype(rows[cells], held.dtype)
     return result.copy_(result.new_tensor(held))
 
 
@@ -127,13 +118,13 @@ def _shown(rows: Floats32, column: Any, mechanism: TableMechanism, j: int) -> An
     encoder, kind = mechanism.encoder, mechanism.kinds[j]
     categories, dates = encoder.categories[j], encoder.dates[j]
     if categories is None and dates is None:
-        return to_numbers(rows[:, 0], column)
+        return columns.to_numbers(rows[:, 0], column)
     if kind == "gaussian" and dates is not None:
-        return to_dates(rows[:, 0], column, dates)
+        return columns.to_dates(rows[:, 0], column, dates)
     if kind == "response" and categories is not None:
         other = categories[-1] if encoder.others[j] else None
-        return from_text([categories[k] for k in rows.argmax(axis=1)], column, other=other)
-    return [missing(column) if categories is None else hidden_text(categories, column)] * len(rows)
+        return columns.from_text([categories[k] for k in rows.argmax(axis=1)], column, other=other)
+    return [columns.missing(column) if categories is None else columns.hidden_text(categories, column)] * len(rows)
 
 
 def _typed(column: Any, mechanism: TableMechanism, j: int) -> Any:
@@ -144,7 +135,7 @@ def _typed(column: Any, mechanism: TableMechanism, j: int) -> Any:
     text, told = mechanism.encoder.categories[j] is not None, mechanism.encoder.dates[j]
     fits = column.dtype != nw.Unknown
     if not text:
-        fits = holds_numbers(column) if told is None else holds_dates(column)
+        fits = columns.holds_numbers(column) if told is None else columns.holds_dates(column)
     if fits or not column.is_null().all():
         return column
     wanted: Any = nw.String if text else nw.Float64
@@ -162,7 +153,7 @@ def _scatter(column: Any, places: Ints, values: Any) -> Any:
     if column.implementation.is_polars() and column.dtype == nw.Object:
         raise LowtideError(f"column {column.name!r} holds Python objects; cast it to text or categories first")
     native = column.to_native()
-    dates = holds_dates(column)
+    dates = columns.holds_dates(column)
     if column.implementation.is_pandas_like() and (native.dtype == object or dates):
         # Left to itself pandas would turn None into NaN, and refuse a missing date beside a time zone.
         values = nw.from_native(type(native)(values, dtype=native.dtype), series_only=True)

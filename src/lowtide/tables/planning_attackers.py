@@ -20,19 +20,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lowtide.density import crossfit
 from lowtide.density.artefact import Density, FitReport
 from lowtide.density.critics.base import Critic, Masked, RankScaling
-from lowtide.density.crossfit import (
-    STRENGTHS,
-    MaskedData,
-    Run,
-    fit_masked,
-    held_out_curves,
-    honest_mixture,
-    is_clear,
-    settings_for,
-    stop_without_looking,
-)
 from lowtide.density.objectives import Checkpoints, Options, mean_with_interval, normalise, nothing_found
 from lowtide.density.training import MaskedRows, MaskSampler, losses, mask_rows
 from lowtide.disclose.budget import Reading
@@ -187,7 +177,7 @@ def fit_critic(
     """Fit any-mask networks on rows in memory under an sampler; the density, and how the fit went."""
     with one_thread():
         critic: Critic
-        critic, report = fit_masked(
+        critic, report = crossfit.fit_masked(
             np.ascontiguousarray(data.rows), data.codes, data.classes, features, options, sampler=sampler
         )
     encoder = TableEncoder((), (None,) * data.rows.shape[1])
@@ -327,23 +317,27 @@ def estimate(rows: Floats32, codes: Ints, classes: Classes, options: Options, *,
         beside = [_out_of_fold(name, varied, codes, fold, log_prior, options.seed) for name in _BESIDE]
     masked_rows = _about(varied, codes, log_prior, judged)
     scores = np.concatenate([networks, np.stack(beside)[:, judged]])
-    mixed = honest_mixture(scores, masked_rows, fold[judged])
+    mixed = crossfit.honest_mixture(scores, masked_rows, fold[judged])
     gain = -losses(mixed, masked_rows).astype(np.float64)
-    return mean_with_interval(gain) if is_clear(gain) else nothing_found(gain)
+    return mean_with_interval(gain) if crossfit.is_clear(gain) else nothing_found(gain)
 
 
 def _networks(rows: Floats32, codes: Ints, log_prior: Floats32, fold: Ints, options: Options) -> Floats32:
     """Out-of-fold scores (candidates, judged, |S|) of networks of every sparsity; a fold stops where the others say."""
     one = np.zeros(rows.shape[1], dtype=np.intp)  # all columns are one feature: they are only seen together
-    settings = settings_for(len(rows), options)
+    settings = crossfit.settings_for(len(rows), options)
     z = RankScaling.of(rows)(rows)
-    data = MaskedData(z, codes, one, log_prior, settings, Whole(1), options.seed)
+    data = crossfit.MaskedData(z, codes, one, log_prior, settings, Whole(1), options.seed)
     masked_rows = _about(z, codes, log_prior, fold != _NEVER)
     nowhere = Checkpoints(None, "")
-    curves = held_out_curves(
-        masked_rows, data, fold, STRENGTHS, lambda stage, trainer: Run(trainer, stage, nowhere, lambda _: None)
+    curves = crossfit.held_out_curves(
+        masked_rows,
+        data,
+        fold,
+        crossfit.STRENGTHS,
+        lambda stage, trainer: crossfit.Run(trainer, stage, nowhere, lambda _: None),
     )
-    return stop_without_looking(curves, fold[masked_rows.row])[0]
+    return crossfit.stop_without_looking(curves, fold[masked_rows.row])[0]
 
 
 def _about(z: Floats32, codes: Ints, log_prior: Floats32, judged: Bools) -> MaskedRows:

@@ -17,16 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lowtide.attack.scores import accuracy, auc
-from lowtide.auditing.utility import (
-    Change,
-    ColumnChange,
-    Data,
-    Prediction,
-    UtilityReport,
-    column_rms,
-    overall_rms,
-    relative,
-)
+from lowtide.auditing import utility as measures
+from lowtide.auditing.utility import Change, ColumnChange, Data, Prediction, UtilityReport
 from lowtide.density.objectives import mean_with_interval
 from lowtide.errors import LowtideError, count, one_of, real, within
 from lowtide.interface import Estimate
@@ -129,7 +121,7 @@ def changed(clean: Any, release: Any, *, peak: float | None = None) -> Change:
     rms = np.array([column.rms for column in columns if column.rms is not None])
     return Change(
         share=float(np.mean([column.share for column in columns])),
-        rms=overall_rms(rms) if len(rms) else None,
+        rms=measures.overall_rms(rms) if len(rms) else None,
         psnr=None if peak is None else _psnr(float(np.mean(squares)), peak),
         columns=tuple(columns),
         rows=row_count(clean),
@@ -203,13 +195,13 @@ def _compare_sparse(clean: Any, release: Any) -> tuple[list[ColumnChange], Float
     squares = np.asarray(difference.power(2).sum(axis=0)).ravel() / n
     mean = np.asarray(before.sum(axis=0)).ravel() / n
     variance = np.maximum(np.asarray(before.power(2).sum(axis=0)).ravel() / n - mean**2, 0.0)
-    rms = relative(np.sqrt(squares), np.sqrt(variance), variance > 1e-12 * mean**2)
+    rms = measures.relative(np.sqrt(squares), np.sqrt(variance), variance > 1e-12 * mean**2)
     return _column_changes(numbered(len(shares)), shares, rms), squares
 
 
 def _compare_columns(before: Floats, after: Floats, names: list[str]) -> tuple[list[ColumnChange], Floats]:
     shares = np.asarray((before != after).mean(axis=0))
-    changes = _column_changes(names, shares, column_rms(before, after))
+    changes = _column_changes(names, shares, measures.column_rms(before, after))
     return changes, np.asarray(np.square(after - before).mean(axis=0))
 
 
