@@ -19,8 +19,7 @@ from lowtide.images.encoder import Grid
 from lowtide.images.scan import ImageScan
 from lowtide.interface import Attack, Estimate, TextTable
 from lowtide.labels import Classes
-from lowtide.tables.describing import Column
-from lowtide.tables.scan import FeatureLeak, TableScan
+from lowtide.tables.scan import Column, FeatureLeak, TableScan
 from lowtide.texts.encoder import TextEncoder
 from lowtide.texts.explaining import explain
 from lowtide.texts.scan import TermTable, TextScan

@@ -31,7 +31,7 @@ KINDS = {
 }
 # Networks take minutes; the other attackers share their split and their seed.
 ATTACKERS = {"tables": None, "images": ["edges"], "texts": ["words", "weighted words", "naive bayes"]}
-pytestmark = pytest.mark.filterwarnings("ignore::lowtide.notes.LowtideNote")
+pytestmark = pytest.mark.filterwarnings("ignore::lowtide.errors.LowtideNote")
 
 
 @pytest.fixture(scope="module", params=KINDS)

@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from lowtide import LowtideError, Plan, ReleaseCard, audit, plan, release, scan, verify, warn, worlds
 
-pytestmark = pytest.mark.filterwarnings("ignore::lowtide.notes.LowtideNote")
+pytestmark = pytest.mark.filterwarnings("ignore::lowtide.errors.LowtideNote")
 FAST = {"steps": 40, "progress": False}
 
 
@@ -164,7 +164,7 @@ def heavy(code):
         "import lowtide",
         "import lowtide.theory.calibration",
         "from lowtide.cli.main import app",
-        "import lowtide.cli.show, lowtide.cli.verify",
+        "import lowtide.cli.cards",
     ],
 )
 def test_light_parts_load_neither_torch_nor_scikit_learn(code):

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from lowtide import worlds
-from lowtide.attack.calibration import calibrate
-from lowtide.attack.scores import information
+from lowtide.attack.scores import calibrate, information
 from lowtide.splits import stratified
 
 PRIOR = np.array([0.3, 0.7])

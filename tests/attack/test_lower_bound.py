@@ -10,7 +10,7 @@ from lowtide import worlds
 from lowtide.attack.lower_bound import audit_divergence, lower_bound
 from lowtide.attack.panel import attack
 from lowtide.errors import LowtideError
-from lowtide.worlds.enumerable import EnumerableWorld
+from lowtide.worlds.base import EnumerableWorld
 
 SEEDS = 200
 FAILURE = 0.3  # generous, so that a bound that fails too often shows in 200 trials

@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lowtide.auditing.report import HEADER, audit_samples
-from lowtide.auditing.verdict import Gate
+from lowtide.auditing.report import HEADER, Gate, audit_samples
 from lowtide.errors import LowtideError
 from lowtide.interface import Estimate
 from lowtide.worlds import gaussian_xor, naive_bayes_text, rare_value, redundant_bit, shifted_gaussian

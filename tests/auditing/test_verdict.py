@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowtide.attack.panel import AttackReport
-from lowtide.auditing.verdict import Gate, give_verdict
+from lowtide.auditing.report import Gate, give_verdict
 from lowtide.errors import LowtideError
 from lowtide.formatting import percentages
 from lowtide.interface import Attack, Estimate

@@ -9,9 +9,7 @@ import torch
 from scipy import sparse
 
 from lowtide.density.artefact import Density, FitReport
-from lowtide.density.critics.base import Null
-from lowtide.density.critics.masked import Masked, Shape, initial_weights
-from lowtide.density.scaling import RankScaling
+from lowtide.density.critics.base import Masked, Null, RankScaling, Shape, initial_weights
 from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.images.encoder import Grid, ImageEncoder

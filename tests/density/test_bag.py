@@ -12,7 +12,7 @@ from lowtide.density import bag_fitting
 from lowtide.density.artefact import Density
 from lowtide.density.bag_fitting import fit_bag
 from lowtide.density.critics.bag import Bag, average, initial_networks, log_odds
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options
 from lowtide.errors import LowtideError
 from lowtide.features import Features, one_per_column
 from lowtide.labels import read_classes

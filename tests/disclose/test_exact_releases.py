@@ -8,10 +8,10 @@ import pytest
 from lowtide import TIDE, Obfuscator, worlds
 from lowtide.attack.lower_bound import audit_divergence
 from lowtide.attack.panel import attack
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options
 from lowtide.disclose.certificate import certify_fixed
 from lowtide.labels import read_classes
-from lowtide.tables.estimating import estimate
+from lowtide.tables.planning_attackers import estimate
 from lowtide.theory import calibration
 from lowtide.worlds import EnumerableWorld
 

@@ -7,8 +7,7 @@ import stat
 import numpy as np
 import pytest
 
-from lowtide.disclose.keys import open_noise
-from lowtide.disclose.noise import row_ids
+from lowtide.disclose.noise import open_noise, row_ids
 from lowtide.errors import LowtideError
 
 IDS = row_ids(np.arange(5), 5)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lowtide.attack.panel import attack
-from lowtide.density.estimates import with_overlooked
+from lowtide.density.objectives import with_overlooked
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.rehearsal import Check, read_secret, read_utility, refuse_few
 from lowtide.errors import LowtideError

@@ -11,10 +11,9 @@ from lowtide.attack import scores
 from lowtide.attack.attackers import Held, Together
 from lowtide.attack.panel import attack
 from lowtide.errors import LowtideError
-from lowtide.images import attackers, edges
-from lowtide.images.attackers import FROM_CLEAN, IMAGE_ATTACKERS
+from lowtide.images import attackers
+from lowtide.images.attackers import FROM_CLEAN, IMAGE_ATTACKERS, Album, edges_and_shades
 from lowtide.images.convnets import to_input
-from lowtide.images.edges import Album, edges_and_shades
 from lowtide.images.encoder import Grid, Stack
 
 SIZE = 16
@@ -170,7 +169,7 @@ def test_many_images_are_read_batch_by_batch(monkeypatch):
     small = Film(images)
     attack(small, s, attackers=["edges"], progress=False)
     assert small.largest == 400, "few enough to be kept"
-    monkeypatch.setattr(edges, "_IN_MEMORY", 1000)
+    monkeypatch.setattr(attackers, "_IN_MEMORY", 1000)
     large = Film(images)
     report = attack(large, s, attackers=["edges"], progress=False)
     assert large.largest <= 128

@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from lowtide.errors import LowtideError
+from lowtide.images.dataset import open_images
 from lowtide.images.files import NOT_AN_IMAGE, encode
-from lowtide.images.opening import open_images
 
 NOISE = np.random.default_rng(1).integers(0, 256, (32, 32, 3), dtype=np.uint8)
 

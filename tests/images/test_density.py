@@ -9,13 +9,11 @@ import torch
 
 from lowtide import TIDE, Density
 from lowtide.bundles import write_bundle
-from lowtide.density.objectives import normalise
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options, normalise
 from lowtide.errors import LowtideError
 from lowtide.images import fitting as image_fitting
 from lowtide.images import training as image_training
-from lowtide.images.convnets import small_cnn
-from lowtide.images.critic import ImageCritic
+from lowtide.images.convnets import ImageCritic, small_cnn
 from lowtide.images.encoder import Grid, ImageEncoder, Stack
 from lowtide.labels import Classes
 

@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from lowtide.errors import LowtideError
+from lowtide.images.dataset import open_images
 from lowtide.images.encoder import Images
-from lowtide.images.opening import open_images
 
 
 def image(path, value=0, size=(8, 6), mode="RGB"):

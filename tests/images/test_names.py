@@ -10,8 +10,8 @@ from PIL import Image
 from scipy.stats import norm
 
 from lowtide.errors import LowtideError
+from lowtide.images.dataset import open_images
 from lowtide.images.names import _neighbours, mapping_text, names_tell, pair, read_mapping, shuffled_names
-from lowtide.images.opening import open_images
 
 N = 400
 RNG = np.random.default_rng(11)

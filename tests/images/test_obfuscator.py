@@ -10,13 +10,12 @@ import pytest
 
 from lowtide import TIDE, Obfuscator
 from lowtide.attack.panel import attack
+from lowtide.disclose.budget import load_hider
 from lowtide.disclose.card import ReleaseCard
-from lowtide.disclose.saved import load_hider
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Grid, Stack
+from lowtide.images.mechanism import FixedPatches, PaperPatches, Released, all_flags
 from lowtide.images.planner import ImageSettings, read_patches
-from lowtide.images.policies import FixedPatches, PaperPatches
-from lowtide.images.released import Released, all_flags
 from lowtide.tables.planner import TableSettings
 from lowtide.worlds import drawn_faces
 

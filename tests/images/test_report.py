@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from lowtide import modalities
-from lowtide.auditing.change import Change
 from lowtide.auditing.report import audit_samples
+from lowtide.auditing.utility import Change
 from lowtide.disclose.budget import Point, Reading
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_fixed, certify_sequential
@@ -22,8 +22,7 @@ from lowtide.images.heatmaps import describe, heat, population_map, ramp, strong
 from lowtide.images.scan import ImageScan
 from lowtide.images.view import FEWEST_IMAGES, ImageMaps
 from lowtide.interface import Estimate
-from lowtide.report.contents import FEWEST, UNSAFE, Outline
-from lowtide.report.html import render, write_report
+from lowtide.report.html import FEWEST, UNSAFE, Outline, render, write_report
 from lowtide.report.sections import make_report
 from lowtide.tables.scan import FeatureLeak, TableScan
 from lowtide.worlds import redundant_bit

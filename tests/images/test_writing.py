@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from lowtide.errors import LowtideError
+from lowtide.images.dataset import open_images
 from lowtide.images.names import pair, read_mapping
-from lowtide.images.opening import open_images
 from lowtide.images.writing import ImageWriter
 
 RNG = np.random.default_rng(7)

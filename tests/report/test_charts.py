@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from lowtide.disclose.budget import Budget, Reading
 from lowtide.formatting import percent, plain
 from lowtide.interface import NATS_PER_BIT, Attack, Estimate
-from lowtide.report.charts import attack_key, draw_attacks, draw_tradeoff
+from lowtide.report.charts import Spot, Tradeoff, attack_key, draw_attacks, draw_tradeoff, duels, read_budget, tradeoff
 from lowtide.report.svg import fitted, key, stand_alone, ticks
-from lowtide.report.views import Spot, Tradeoff, duels, read_budget, tradeoff
 from lowtide.tables.planning import Point
 from lowtide.tables.scan import FeatureLeak
 from lowtide.tables.view import draw_leaks

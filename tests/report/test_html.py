@@ -21,8 +21,7 @@ from lowtide.disclose.certificate import certify_fixed, certify_sequential
 from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.errors import LowtideError
 from lowtide.interface import Attack, Estimate
-from lowtide.report.contents import FEWEST, Outline
-from lowtide.report.html import render, write_report
+from lowtide.report.html import FEWEST, Outline, render, write_report
 from lowtide.report.sections import make_report
 from lowtide.tables.scan import FeatureLeak, TableScan, scan
 from lowtide.worlds import redundant_bit

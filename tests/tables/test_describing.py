@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lowtide.errors import LowtideError
-from lowtide.tables.describing import describe
+from lowtide.tables.scan import describe
 
 N = 100
 RNG = np.random.default_rng(0)

@@ -16,7 +16,7 @@ from lowtide.features import Features, one_per_column
 from lowtide.tables.encoder import TableEncoder, read_table
 from lowtide.tables.mechanism import TableMechanism
 from lowtide.theory import calibration, hockey_stick, response
-from lowtide.worlds.small_laws import two_points
+from lowtide.worlds.base import two_points
 
 NOISE = KeyedNoise(bytes(range(32)))
 FRAME = pd.DataFrame(

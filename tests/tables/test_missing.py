@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.errors import LowtideError
-from lowtide.tables.cells import write
 from lowtide.tables.encoder import read_table
+from lowtide.tables.hider import write
 from lowtide.tables.layout import column_starts, ranges
 from lowtide.tables.mechanism import TableMechanism
 

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from lowtide import worlds
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options
 from lowtide.features import Features, one_per_column
 from lowtide.labels import read_classes
-from lowtide.tables.estimating import estimate
-from lowtide.tables.planning_attackers import LabelledRows, MaskedAttacker, doubled
+from lowtide.tables.planning_attackers import LabelledRows, MaskedAttacker, doubled, estimate
 
 OPTIONS = Options(steps=80, folds=3, progress=False)
 NONE, FIRST, SECOND = (np.array(shown) for shown in ([False, False], [True, False], [False, True]))

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lowtide import TIDE, LowtideError, Obfuscator
-from lowtide.tables.cells import write
+from lowtide.tables.hider import write
 
 
 @pytest.fixture(scope="module")

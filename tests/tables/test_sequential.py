@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from lowtide import worlds
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options
 from lowtide.features import one_per_column
 from lowtide.labels import read_classes
 from lowtide.tables.planning_attackers import LabelledRows
-from lowtide.tables.sequential import Rule, fit_sequential
+from lowtide.tables.policies import Rule, fit_sequential
 
 OPTIONS = Options(steps=80, folds=3, progress=False)
 NEVER = np.zeros(2, dtype=bool)

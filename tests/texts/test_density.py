@@ -10,8 +10,7 @@ from lowtide import TIDE, Density, LowtideError, worlds
 from lowtide.density.artefact import TermConditionals
 from lowtide.density.critics.paper import network, train, train_sparse
 from lowtide.splits import grouped_folds
-from lowtide.texts.encoder import TextEncoder
-from lowtide.texts.fitting import read_groups
+from lowtide.texts.encoder import TextEncoder, read_groups
 from lowtide.texts.terms import TermOptions
 
 VOCABULARY = 60

@@ -11,16 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide import modalities
-from lowtide.auditing.change import Change
 from lowtide.auditing.report import audit_samples
+from lowtide.auditing.utility import Change
 from lowtide.disclose.budget import Reading
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_fixed, certify_sequential
 from lowtide.errors import LowtideError
 from lowtide.formatting import shown, visible, wide
 from lowtide.interface import NATS_PER_BIT, Estimate
-from lowtide.report.contents import UNSAFE, Outline
-from lowtide.report.html import render, write_report
+from lowtide.report.html import UNSAFE, Outline, render, write_report
 from lowtide.report.sections import make_report
 from lowtide.report.svg import Across, whisker
 from lowtide.tables.planning import Point

@@ -9,7 +9,7 @@ from sklearn.covariance import ledoit_wolf
 
 from lowtide import worlds
 from lowtide.splits import others, random_folds
-from lowtide.vectors.columns import Hermite, Normaliser
+from lowtide.vectors.columns import Gain, Hermite, Normaliser, Parts, Sum, Zero, gains, gains_of, normaliser, orders
 from lowtide.vectors.copula import Copula, CopulaRecipe, Entrywise, Shrunk, Spectral, Whitened, choose_recipe, whitener
 from lowtide.vectors.pairwise import (
     PairLogistic,
@@ -22,7 +22,6 @@ from lowtide.vectors.pairwise import (
     p_value,
 )
 from lowtide.vectors.residual import Nets, Residual, ResidualSettings, fit_residual
-from lowtide.vectors.separable import Gain, Parts, Sum, Zero, gains, gains_of, normaliser, orders
 
 
 @pytest.fixture

@@ -7,14 +7,13 @@ import pytest
 from scipy import sparse
 
 from lowtide import worlds
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options
 from lowtide.errors import LowtideError
 from lowtide.vectors import PairDensity, VectorTIDE
 from lowtide.vectors.artefact import Structured
-from lowtide.vectors.columns import Normaliser
+from lowtide.vectors.columns import Normaliser, Sum
 from lowtide.vectors.copula import Copula
 from lowtide.vectors.estimator import fit_structured
-from lowtide.vectors.separable import Sum
 
 TRIM = 5.0
 
