@@ -18,7 +18,7 @@ def run(script, *options, expect=0):
     return result.stdout
 
 
-def test_paper_failures(tmp_path):
+def test_paper_failures_experiment_prints_and_writes_the_failures(tmp_path):
     target = tmp_path / "failures.json"
     printed = run("experiments/paper_failures.py", "--json", str(target))
     failures = json.loads(target.read_text())["failures"]
@@ -28,7 +28,7 @@ def test_paper_failures(tmp_path):
         assert f"{failure['truth']:.4f}" in printed
 
 
-def test_which_features(tmp_path):
+def test_which_features_experiment_finds_the_shifted_columns(tmp_path):
     target = tmp_path / "features.json"
     run("experiments/which_features.py", "--quick", "--json", str(target))
     results = json.loads(target.read_text())
@@ -37,7 +37,7 @@ def test_which_features(tmp_path):
     assert set(leading) == {"age", "income", "commute"}, "the three columns that shift with the secret"
 
 
-def test_benchmark(tmp_path):
+def test_the_theory_benchmark_writes_its_ratios(tmp_path):
     target = tmp_path / "bench.json"
     run("benchmarks/bench_theory.py", "--quick", "--json", str(target))
     ratios = json.loads(target.read_text())["ratios"]

@@ -72,7 +72,7 @@ def card(name="all hidden", **changes):
 
 
 class TestJson:
-    def test_the_schema_is_one(self):
+    def test_the_card_schema_is_valid(self):
         jsonschema.Draft202012Validator.check_schema(schema())
 
     @every_certificate
@@ -109,7 +109,7 @@ class TestJson:
         assert leakage["nats"]["value"] == pytest.approx(math.log(2))
         assert leakage["bits"]["value"] == pytest.approx(1.0)
 
-    def test_holds_shares_of_no_class(self):
+    def test_a_card_holds_no_class_shares(self):
         """What was hidden in each class would show how the rows of a small class were treated."""
         assert set(card("sequential").to_json()["certificate"]["membership"]) == {
             "epsilon",
@@ -246,7 +246,7 @@ class TestRefusals:
             ({"features": (Feature("x", 0.0), Feature("y", 1.0))}, "without raw features"),
         ],
     )
-    def test_impossible_cards(self, changes, message):
+    def test_impossible_cards_are_refused(self, changes, message):
         with pytest.raises(LowtideError, match=message):
             card(**changes)
 
@@ -261,7 +261,7 @@ class TestRefusals:
             assert "Doe" not in str(error.value)
             assert (error.value.__cause__, error.value.__context__) == (None, None), "tracebacks print those, too"
 
-    def test_files_that_are_no_cards(self, tmp_path):
+    def test_files_that_are_not_cards_are_refused(self, tmp_path):
         path = tmp_path / "card.json"
         with pytest.raises(LowtideError, match="cannot read"):
             ReleaseCard.load(path)
@@ -289,7 +289,7 @@ class TestRefusals:
         with pytest.raises(LowtideError, match="is not JSON"):
             ReleaseCard.load(path)
 
-    def test_a_folder_that_is_not_there(self, tmp_path):
+    def test_a_missing_folder_is_refused(self, tmp_path):
         with pytest.raises(LowtideError, match="choose a folder"):
             card().save(tmp_path / "nowhere" / "card.json")
 
@@ -361,25 +361,25 @@ class TestHashes:
         assert hash_rows([[np.nan, 0.0]]) == hash_rows([[-np.nan, -0.0]])
         assert hash_rows([[np.nan, 0.0]]) != hash_rows([[0.0, 0.0]])
 
-    def test_memory_maps(self, tmp_path):
+    def test_memory_maps_hash_like_arrays(self, tmp_path):
         rows = np.random.default_rng(3).normal(size=(70_000, 2)).astype(np.float32)
         np.save(tmp_path / "rows.npy", rows)
         assert hash_rows(np.load(tmp_path / "rows.npy", mmap_mode="r")) == hash_rows(rows)
 
-    def test_sparse_rows(self):
+    def test_sparse_rows_are_hashed(self):
         rows = sparse.csr_array([[0.0, 2.0], [1.0, 0.0]])
         explicit = sparse.coo_array(([2.0, 1.0, 0.0], ([0, 1, 0], [1, 0, 0])), shape=(2, 2))
         assert hash_rows(rows) == hash_rows(explicit) == hash_rows(rows.tocsc())
         assert hash_rows(rows) != hash_rows(2 * rows)
 
-    def test_tables_of_any_library(self):
+    def test_tables_of_any_library_hash_alike(self):
         columns = {"age": [30, 41, 52], "town": ["a", None, "c"], "rate": [0.5, 1.0, 2.25]}
         digest = hash_table(pd.DataFrame(columns))
         assert digest == hash_table(pl.DataFrame(columns)) == hash_table(pa.table(columns))
         assert digest != hash_table(pd.DataFrame(columns | {"age": [30, 41, 53]}))
         assert digest != hash_table(pd.DataFrame(columns).rename(columns={"age": "years"}))
 
-    def test_text_is_not_for_hash_rows(self):
+    def test_hash_rows_refuses_text(self):
         with pytest.raises(LowtideError, match="give a table to hash_table"):
             hash_rows([["a", "b"]])
 
