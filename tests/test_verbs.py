@@ -11,6 +11,7 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from lowtide import LowtideError, Plan, ReleaseCard, audit, plan, release, scan, verify, warn, worlds
+from lowtide.images import attackers
 
 pytestmark = pytest.mark.filterwarnings("ignore::lowtide.notes.LowtideNote")
 FAST = {"steps": 40, "progress": False}
@@ -87,7 +88,8 @@ def test_lists_of_texts_go_through_every_verb():
         warn("apple", found.density, budget="55%")
 
 
-def test_arrays_of_images_are_planned_and_released():
+def test_arrays_of_images_are_planned_and_released(monkeypatch):
+    monkeypatch.setattr(attackers, "_FEWEST_STEPS", 10)  # what is hidden is given by `kept`, not by the attack
     x, s = worlds.drawn_faces(16).sample(80, 1)
     pixels = np.rint(255 * np.clip(np.asarray(x).reshape(80, 16, 16, -1), 0, 1)).astype(np.uint8)
     settings = {"patch": 4, "kept": 0.7, "hide": ("0,0,4,4",), "keep": (15,)}

@@ -9,6 +9,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from lowtide.cli.main import app
+from lowtide.images import attackers
 
 SIDE, COUNT = 24, 200
 
@@ -37,6 +38,14 @@ def faces(folder, *, suffix="png", seed=0, sizes=None):
     return folder
 
 
+@pytest.fixture(scope="module", autouse=True)
+def short_training():
+    """Checking networks take 40 steps in place of 200: the smile is in their edges, which need no network."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attackers, "_FEWEST_STEPS", 40)
+        yield
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     return tmp_path_factory.mktemp("images")
@@ -49,6 +58,7 @@ def folder(place):
 
 @pytest.fixture(scope="module")
 def planned(place, folder):
+    """Takes more than 10 s: a network attacks every plan that is tried."""
     options = ("--patch", 4, "--attacker-accuracy", 0.65, "--report", place / "plan.html")
     done = run("plan", folder, "--secret", "smile", *options, "--out", place / "plan.lowtide")
     assert done.exit_code == 0, done.output
@@ -68,7 +78,7 @@ def pixels_of(folder):
 
 def test_a_scan_finds_the_mouth(place, folder):
     report, told = place / "scan.html", place / "scan.json"
-    options = ("--patch", 6, "--steps", 60, "--json", told, "--report", report, "--figures", place / "figures")
+    options = ("--patch", 6, "--steps", 40, "--json", told, "--report", report, "--figures", place / "figures")
     done = run("scan", folder, "--secret", "smile", *options)
     assert done.exit_code == 0, done.output
     found = json.loads(told.read_text())

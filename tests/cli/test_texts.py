@@ -280,7 +280,7 @@ def test_authors_are_released_only_on_request(place, corpus, lowtide):
         assert ("writer-00" in out.read_text()) == bool(keep)
 
 
-def test_a_plan_notes_copies_and_missing_authors(tmp_path, lowtide):
+def test_a_scan_notes_copies_and_texts_without_words(tmp_path, lowtide):
     def odd(k):
         if k < 50:
             return {"text": "" if k < 20 else "balan"}

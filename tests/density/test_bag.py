@@ -274,7 +274,7 @@ def test_bad_rows_are_refused():
         Bag.from_saved({"weighting": "cubic"}, critic.tensors())
 
 
-def test_a_handful_of_rows_gives_the_null_model():
+def test_a_fit_on_six_rows_gives_numbers_without_infinities():
     x, _ = exclusive_or(6)
     density = fit(x, [0, 0, 1, 1, 0, 1], steps=4)
     assert np.isfinite(density.density(x)).all()

@@ -29,7 +29,7 @@ def tide():
 class TestXor:
     """S = X₁ ⊕ X₂ from raw bits: nothing by halves, everything together."""
 
-    def test_xor_is_revealed_by_the_second_bit_only(self, tide):
+    def test_conditionals_of_xor_are_the_exact_ones(self, tide):
         world = worlds.xor()
         truth = np.clip(world.conditionals(world.atoms), -TRIM, TRIM)
         found = tide.conditionals(world.atoms)

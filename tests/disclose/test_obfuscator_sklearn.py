@@ -45,7 +45,7 @@ def noising(sample):
     return Obfuscator(TIDE(**QUICK), "paper", "gaussian", epsilon=0.2, lam=1.0, progress=False).fit(*sample)
 
 
-class TestWhatTheTwoChecksWouldShow:
+class TestSkippedEstimatorChecks:
     def test_the_number_of_columns_is_checked(self, redacting, sample):
         assert redacting.n_features_in_ == 3
         with pytest.raises(LowtideError, match=r"X has 2 features, but \w+ is expecting 3 features as input"):

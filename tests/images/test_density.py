@@ -41,6 +41,7 @@ def fit(x, s, **options):
 
 @pytest.fixture(scope="module")
 def tide():
+    """Takes more than 10 s: seven networks."""
     return fit(*draw(400, 0))
 
 
@@ -151,7 +152,7 @@ def test_where_left_and_right_differ_images_are_not_mirrored():
     x = rng.integers(40, 140, (240, 8, 8, 1), dtype=np.uint8)
     x[s == 0, :, :4] += 60
     x[s == 1, :, 4:] += 60
-    tide = fit(x, s, max_steps=30)
+    tide = fit(x, s, max_steps=20)
     assert "as they are" in tide.artefact.report.chosen
     assert tide.information_.low > 0.3
 

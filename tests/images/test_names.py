@@ -71,7 +71,7 @@ def test_the_runs_test_is_exact():
     assert _neighbours(codes) == pytest.approx(2 * norm.sf(z))
 
 
-def test_names_without_information_are_not_flagged():
+def test_names_are_not_flagged_for_a_constant_secret():
     assert not names_tell(NUMBERS, np.zeros(N)).tells
     with pytest.raises(LowtideError, match="400 names for 3 values"):
         names_tell(NUMBERS, [0, 1, 1])

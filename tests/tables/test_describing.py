@@ -78,7 +78,7 @@ def test_the_description_shows_no_value():
         assert "1234.5" not in told
 
 
-def test_values_of_few_rows_are_not_named():
+def test_columns_of_few_rows_are_not_called_identifiers():
     assert describe(TABLE.slice(0, 49))["name"].kind == "text"
     assert describe(TABLE.slice(0, 50))["name"].kind == "identifier"
     assert describe(pa.table({"i": list(range(49))}))["i"].kind == "integer"

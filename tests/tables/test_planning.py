@@ -134,7 +134,7 @@ class TestLists:
             subject.check_reachable(["a", "b", "c"])
         planner(worlds.redundant_bit(3), 0.7, keep=[1]).check_reachable(["a", "b", "c"])
 
-    def test_a_budget_out_of_reach_with_nothing_left_to_hide_is_refused(self):
+    def test_hide_more_returns_none_when_nothing_is_left_to_hide(self):
         subject = planner(worlds.redundant_bit(2), 0.01, keep=[1])
         fresh = Oracle(worlds.redundant_bit(2))
         assert subject.hide_more(np.array([True, False]), fresh) is None
@@ -149,7 +149,7 @@ class TestCurve:
         leakage = [point.reading.leakage.value for point in found.points]
         assert leakage == sorted(leakage, reverse=True)
 
-    def test_a_curve_may_end_with_everything_hidden(self):
+    def test_a_plan_forced_to_hide_everything_has_no_marginal_leakage(self):
         found = planner(worlds.xor(), 0.1, hide=[0, 1]).search()
         assert found.chosen.hidden.all()
         assert np.isnan(found.marginal).all()

@@ -40,7 +40,7 @@ def test_quick_redaction_equals_the_general_mechanism(fitted, library):
     assert flags.all(axis=0).sum() >= 3
 
 
-def test_quick_redaction_refuses_unseen_columns(fitted):
+def test_quick_redaction_refuses_tables_unlike_the_training_table(fitted):
     frame, hider = fitted
     gap = frame.assign(size=frame["size"].where(frame.index > 3))
     with pytest.raises(LowtideError, match="size"):

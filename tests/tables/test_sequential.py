@@ -67,7 +67,7 @@ class TestWhatIsHidden:
     def test_the_second_half_of_an_interaction_is_hidden(self, interaction):
         assert flags(interaction, worlds.xor().atoms).tolist() == [[False, True]] * 4
 
-    def test_the_fit_reports_its_convergence(self, copies, interaction):
+    def test_the_sequential_fit_settles_within_six_rounds(self, copies, interaction):
         for policy in (copies, interaction):
             assert 2 <= policy.rounds <= 6  # the random flags at the start are never those of the policy
             assert policy.unsettled <= 0.01

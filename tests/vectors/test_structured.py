@@ -174,7 +174,7 @@ def test_hard_data_is_answered_in_numbers(case):
     assert np.isfinite([model.information_.value, model.information_.low, model.information_.high]).all()
 
 
-def test_degenerate_data_is_noted():
+def test_copies_and_constants_add_no_information():
     x, s = pairs(600, 1, 1)
     clean = fit(x, s, max_steps=4).information_.value
     assert clean == pytest.approx(0.5 * np.log(2), abs=0.1)
