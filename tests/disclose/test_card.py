@@ -67,7 +67,7 @@ def card(name="all hidden", **changes):
 
 
 class TestJson:
-    def test_the_schema_is_one(self):
+    def test_the_card_schema_is_valid(self):
         jsonschema.Draft202012Validator.check_schema(schema())
 
     @every_certificate
@@ -104,7 +104,7 @@ class TestJson:
         assert leakage["nats"]["value"] == pytest.approx(math.log(2))
         assert leakage["bits"]["value"] == pytest.approx(1.0)
 
-    def test_holds_shares_of_no_class(self):
+    def test_a_card_holds_no_class_shares(self):
         """What was hidden in each class would show how the rows of a small class were treated."""
         assert set(card("sequential").to_json()["certificate"]["membership"]) == {
             "epsilon",
@@ -241,7 +241,7 @@ class TestRefusals:
             ({"features": (Feature("x", 0.0), Feature("y", 1.0))}, "without raw features"),
         ],
     )
-    def test_impossible_cards(self, changes, message):
+    def test_impossible_cards_are_refused(self, changes, message):
         with pytest.raises(LowtideError, match=message):
             card(**changes)
 
@@ -256,7 +256,7 @@ class TestRefusals:
             assert "Doe" not in str(error.value)
             assert (error.value.__cause__, error.value.__context__) == (None, None), "tracebacks print those, too"
 
-    def test_files_that_are_no_cards(self, tmp_path):
+    def test_files_that_are_not_cards_are_refused(self, tmp_path):
         path = tmp_path / "card.json"
         with pytest.raises(LowtideError, match="cannot read"):
             ReleaseCard.load(path)
@@ -284,7 +284,7 @@ class TestRefusals:
         with pytest.raises(LowtideError, match="is not JSON"):
             ReleaseCard.load(path)
 
-    def test_a_folder_that_is_not_there(self, tmp_path):
+    def test_a_missing_folder_is_refused(self, tmp_path):
         with pytest.raises(LowtideError, match="choose a folder"):
             card().save(tmp_path / "nowhere" / "card.json")
 
