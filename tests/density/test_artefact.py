@@ -234,7 +234,7 @@ class TestDamage:
         (bundle / "model.safetensors").unlink()
         with pytest.raises(LowtideError, match=r"no readable model\.safetensors"):
             Density.load(bundle)
-        with pytest.raises(LowtideError, match="cannot read .*nowhere"):
+        with pytest.raises(LowtideError, match=r"cannot read .*nowhere"):
             Density.load(tmp_path / "nowhere")
 
     def test_saving_over_something_else(self, density, tmp_path):
