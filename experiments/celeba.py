@@ -1,8 +1,8 @@
 """CelebA (paper, Table 2) on the faces given. The smile is hidden, the gender is to stay readable.
 
-The paper's rule, our fixed policies, an adversarially learnt filter (Bertran et al. 2019) and hiding the lower half are read by
-attackers that know clean faces only, as in the paper, and by attackers retrained on the release. Only the rival is told
-what the release is to be good for. Everything is learnt from the training faces and tested on all others.
+The paper's rule, our fixed policies, an adversarially learnt filter (Bertran et al. 2019) and hiding the lower half are
+read by attackers that know clean faces only, as in the paper, and by attackers retrained on the release. Only the rival
+knows what the release should be useful for. Everything is learnt from the training faces and tested on all others.
 """
 
 from __future__ import annotations
