@@ -13,7 +13,7 @@ from PIL import Image
 from lowtide import modalities
 from lowtide.auditing.change import Change
 from lowtide.auditing.report import audit_samples
-from lowtide.disclose.budget import Reading
+from lowtide.disclose.budget import Point, Reading
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_fixed, certify_sequential
 from lowtide.errors import LowtideError
@@ -25,7 +25,6 @@ from lowtide.interface import Estimate
 from lowtide.report.contents import FEWEST, UNSAFE, Outline
 from lowtide.report.html import render, write_report
 from lowtide.report.sections import make_report
-from lowtide.tables.planning import Point
 from lowtide.tables.scan import FeatureLeak, TableScan
 from lowtide.worlds import redundant_bit
 
@@ -260,6 +259,18 @@ class TestMaps:
         alone = Parsed(render(report_of("t", "smile", found)))
         assert len(alone.pixels("maps")) == 1, "a scan has its own map"
         assert "its order-free share) on 100 held-out images, over the average of 1,700 images" in alone.text
+
+    def test_a_card_without_an_estimate_does_not_borrow_one_from_planning(self):
+        certificate = certify_fixed(0.2, [0.5, 0.5], ratios=[0.3] * M, hidden=list(HIDDEN))
+        card = a_card(certificate, HIDDEN)
+        reading = Reading(around(0.02), around(0.6))
+        curve = (Point(HIDDEN, 0.7, reading), Point(np.zeros(M, dtype=bool), 1.0, reading))
+        plan = {"curve": curve, "features": NAMES, "chosen": HIDDEN, "images": some_maps()}
+        with_one = Parsed(render(report_of("t", "smile", card=card, **plan))).words["verdict"]
+        without = Parsed(render(report_of("t", "smile", card=replace(card, leakage=None), **plan))).words["verdict"]
+        assert "Estimated leakage, release 0.0721 bits" in " ".join(with_one.split())
+        assert "Estimated leakage none" in " ".join(without.split())
+        assert "nothing was estimated" in without
 
     def test_a_card_counts_patches(self):
         planned = a_card(certify_fixed(0.2, [0.5, 0.5], ratios=[0.3] * M, hidden=list(HIDDEN)), HIDDEN)

@@ -139,8 +139,11 @@ class Findings:
 
     @property
     def leakage(self) -> Estimate | None:
-        """The estimated leakage of the release, or else of the plan, in nats."""
-        if self.card is not None and self.card.leakage is not None:
+        """The estimated leakage of the release, or else of the plan, in nats.
+
+        A card without an estimate has none: what planning read while it searched is not an estimate of the release.
+        """
+        if self.card is not None:
             return self.card.leakage
         if self.audit is not None and self.audit.estimate is not None:
             return self.audit.estimate

@@ -102,8 +102,10 @@ def _tradeoff(found: Findings) -> list[Section]:
 
 
 def _curve(found: Findings) -> Tradeoff:
-    strongest, told, plan = found.strongest, found.leakage, found.plan
-    check = Reading(told, strongest.accuracy) if told is not None and strongest is not None else None
+    strongest, plan = found.strongest, found.plan
+    check = None
+    if strongest is not None:
+        check = Reading(found.leakage or strongest.information, strongest.accuracy)
     return tradeoff(plan.curve, chosen=plan.chosen, budget=read_budget(plan.budget), check=check)
 
 

@@ -173,7 +173,12 @@ def _estimate(found: Findings) -> Figure:
         told, of = found.scan.information, "data as it is"
     label = f"Estimated leakage, {of}"
     if told is None:
-        return Figure("Estimated leakage", "none", ("nothing was estimated",), "Nobody has fitted a model to it.")
+        return Figure(
+            "Estimated leakage",
+            "none",
+            ("nothing was estimated",),
+            "No model was fitted to the release besides the attackers, whose success is a lower bound.",
+        )
     bits = told.bits
     rest = f"{told.n:,} held-out {found.nouns.rows}"
     details = (f"[{number(bits.low)}, {number(bits.high)}] bits", f"{interval(told)} nats", rest)
