@@ -12,7 +12,7 @@ from table_frontiers import load, run, task
 
 
 def main() -> None:
-    """Judge the plan and its rivals."""
+    """Judge the fixed policy and its rivals."""
     options = parse_arguments(__doc__ or "")
     table = load(options.data, "adult.csv")
     train = np.array(table["split"].to_pylist()) == "train"

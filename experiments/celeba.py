@@ -1,8 +1,8 @@
 """CelebA (paper, Table 2) on the faces given. The smile is hidden, the gender is to stay readable.
 
-The paper's rule, our plans, an adversarially learnt filter (Bertran et al. 2019) and hiding the lower half are read by
-attackers that know clean faces only, as in the paper, and by attackers retrained on the release. Only the rival is told
-what the release is to be good for. Everything is learnt from the training faces and tested on all others.
+The paper's rule, our fixed policies, an adversarially learnt filter (Bertran et al. 2019) and hiding the lower half are
+read by attackers that know clean faces only, as in the paper, and by attackers retrained on the release. Only the rival
+knows what the release should be useful for. Everything is learnt from the training faces and tested on all others.
 """
 
 from __future__ import annotations
@@ -157,8 +157,8 @@ def draw_faces(setup: Setup, every: Sequence[Made], path: Path) -> None:
 
 
 def compare(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """For every setting of the rival, the plan that keeps most of the gender and tells no more of the smile."""
-    plans = [row for row in rows if row.made.method.startswith("plan")]
+    """For every setting of the rival, the fixed policy that keeps most of the gender and tells no more of the smile."""
+    plans = [row for row in rows if row.made.method.startswith("fixed")]
     claims = []
     for rival in (row for row in rows if row.made.method == "rival"):
         under = [row for row in plans if row.smiling.retrained <= rival.smiling.retrained]
@@ -181,7 +181,7 @@ def sentence(claim: dict[str, Any]) -> str:
     """A comparison in words."""
     there = f"rival at {claim['rival']}: smile {claim['rival_smiling']:.1f} %, gender {claim['rival_gender']:.1f} %"
     if claim["ours"] is None:
-        return f"{there}; no plan tried reads so little of the smile"
+        return f"{there}; no fixed policy that was tried reveals so little of the smile"
     here = f"smile {claim['ours_smiling']:.1f} %, gender {claim['ours_gender']:.1f} %"
     return f"{there}; {claim['ours']}: {here}, {claim['ahead']:+.1f} points"
 
@@ -250,7 +250,7 @@ def _curves(rows: Sequence[Row], attackers: Literal["retrained", "fixed"]) -> di
     for method, some in points.items():
         # What has more than one setting begins where nothing is hidden.
         gender, smiling = zip(*sorted([*some, clean] if len(some) > 1 else some), strict=True)
-        curves[method] = Series(gender, smiling, ours=method.startswith("plan"))
+        curves[method] = Series(gender, smiling, ours=method.startswith("fixed"))
     return curves
 
 

@@ -31,7 +31,7 @@ SECRET, UTILITY = "Smiling", "Male"
 PATCH = 2
 THRESHOLDS = (0.8, 0.7, 0.6, 0.5)
 LIMITS = (0.5, 0.3, 0.2, 0.1, 0.001)  # of the rival, in nats
-REDACTED, NOISED = (0.95, 0.9, 0.8, 0.6, 0.3), (0.8, 0.5)  # shares of pixels that plans keep
+REDACTED, NOISED = (0.95, 0.9, 0.8, 0.6, 0.3), (0.8, 0.5)  # shares of pixels that fixed policies keep
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def by_hand(setup: Setup) -> Iterator[Made]:
         yield _keep(setup, rival.name, setting, released.untouched, released.stack().pixels)
 
 
-def by_plan(setup: Setup) -> Iterator[Made]:
+def by_fixed(setup: Setup) -> Iterator[Made]:
     """Plans at several shares kept, which know nothing of the utility."""
     every = faces(setup)
     ways: tuple[tuple[Literal["redact", "gaussian"], Sequence[float]], ...]
@@ -162,12 +162,12 @@ def by_plan(setup: Setup) -> Iterator[Made]:
         )
         plan = hider.fit(every.part(True), every.s[every.train]).policy_
         if not isinstance(plan, FixedPatches):
-            raise LowtideError("a plan was expected")
+            raise LowtideError("a fixed policy was expected")
         took = monotonic() - start
         for share in shares[2::2] if setup.quick else shares:
             at = plan.at(share)
             pixels = hide(every, at.grid, at.hidden, setup.seed, lam).pixels
-            name = "plan, redacted" if lam is None else "plan, noise λ = 1"
+            name = "fixed, redacted" if lam is None else "fixed, noise λ = 1"
             yield _keep(setup, name, f"keep {share:.0%}", at.kept, pixels, seconds=took)
 
 
@@ -211,7 +211,7 @@ def by_rival(setup: Setup) -> Iterator[Made]:
         yield _keep(setup, "rival", f"k = {one.limit:g}", 0.0, pixels, seconds=took, own=own)
 
 
-WAYS = {"rival": by_rival, "by hand": by_hand, "plan": by_plan, "paper": by_rule}
+WAYS = {"rival": by_rival, "by hand": by_hand, "fixed": by_fixed, "paper": by_rule}
 
 
 def _keep(setup: Setup, method: str, setting: str, kept: float, pixels: Any, **more: Any) -> Made:

@@ -11,7 +11,7 @@ _GROUPS = ("African-American", "Caucasian")  # the others are few; they are one 
 
 
 def main() -> None:
-    """Judge the plan and its rivals."""
+    """Judge the fixed policy and its rivals."""
     options = parse_arguments(__doc__ or "")
     table = load(options.data, "compas.csv")
     place = table.column_names.index("race")

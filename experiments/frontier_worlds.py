@@ -28,7 +28,7 @@ from plots import Series, plot_frontiers
 Way = tuple[str, str, Floats, float]
 """A way to hide, its setting, the fresh rows as it releases them, and the share of values it keeps as they were."""
 
-OURS = ("plan", "disclosed")
+OURS = ("fixed", "sequential")
 PAPER = "the paper's rule"
 RIVALS = ("uniform noise", "random features", "mutual information", "correlation remover", "LEACE")
 _NOISE = 0.015  # bits that an attack on fresh rows may be off by chance
@@ -97,15 +97,15 @@ def ours(rows: Rows, quick: bool) -> Iterator[Way]:
     """Releases of our policies, and of the paper's."""
     steps, ids = 200 if quick else 600, np.arange(len(rows.fresh))
     tide = partial(TIDE, max_steps=steps, progress=False, random_state=rows.seed)
-    plan = Obfuscator(tide(), "fixed", budget=0.005, progress=False).fit(rows.x, rows.s)
-    if not isinstance(plan.policy_, FixedColumns):
-        raise TypeError("a plan was asked for")
-    for hidden in (*(point.hidden for point in plan.policy_.curve), plan.policy_.hidden):
-        yield "plan", f"{hidden.sum()} hidden", np.where(hidden, 0.0, rows.fresh), float((~hidden).mean())
+    fixed = Obfuscator(tide(), "fixed", budget=0.005, progress=False).fit(rows.x, rows.s)
+    if not isinstance(fixed.policy_, FixedColumns):
+        raise TypeError("a fixed policy was asked for")
+    for hidden in (*(point.hidden for point in fixed.policy_.curve), fixed.policy_.hidden):
+        yield "fixed", f"{hidden.sum()} hidden", np.where(hidden, 0.0, rows.fresh), float((~hidden).mean())
     for budget in (0.01, 0.1) if quick else (0.003, 0.03, 0.12, 0.2):
         policy = Obfuscator(tide(), "sequential", budget=budget, progress=False).fit(rows.x, rows.s)
         kept = float((~policy.flags(rows.fresh)).mean())
-        yield "disclosed", f"budget {budget:g} nat", policy.transform(rows.fresh), kept
+        yield "sequential", f"budget {budget:g} nat", policy.transform(rows.fresh), kept
     for epsilon in (0.2,) if quick else (0.05, 0.2, 0.5):
         policy = Obfuscator(tide(), "paper", "gaussian", epsilon=epsilon, lam=1.0, progress=False).fit(rows.x, rows.s)
         released = policy.transform(rows.fresh, ids=ids)

@@ -24,12 +24,12 @@ from plots import Series, plot_frontiers
 
 KEPT = (0.9, 0.8, 0.75, 0.7, 0.65, 0.6, 0.5, 0.4)
 PATCH = 4
-DISCLOSED, EPSILONS = 8, (0.5, 0.25, 0.1)  # side of the patches, and thresholds, of the policy `sequential`
+SEQUENTIAL, EPSILONS = 8, (0.5, 0.25, 0.1)  # side of the patches, and thresholds, of the policy `sequential`
 EDGES = ImageSettings(attackers=("edges",))
 
 
 def main() -> None:
-    """Judge plans, rivals and the paper's rule."""
+    """Judge our policies, rivals and the paper's rule."""
     options = parse_arguments(__doc__ or "")
     faces = load(options.data, "smile", most=400 if options.quick else None)
     judge = Judge(faces, networks=not options.quick, seed=options.seed)
@@ -63,12 +63,12 @@ def ours(faces: Faces, judge: Judge, quick: bool, seed: int) -> Iterator[Judged]
         ).fit(faces.part(True), faces.s[faces.train])
         plan = fitted.policy_
         if not isinstance(plan, FixedPatches):
-            raise LowtideError("a plan was expected")
-        print(f"plan by {mechanism}: {monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+            raise LowtideError("a fixed policy was expected")
+        print(f"fixed, {mechanism}: {monotonic() - start:.0f} s", file=sys.stderr, flush=True)
         for kept in KEPT[3::3] if quick or lam is not None else KEPT:
             at = plan.at(kept)
             yield judge.judge(
-                f"plan, {mechanism}", f"keep {kept:.0%}", hide(faces, at.grid, at.hidden, seed, lam), at.kept
+                f"fixed, {mechanism}", f"keep {kept:.0%}", hide(faces, at.grid, at.hidden, seed, lam), at.kept
             )
 
 
@@ -76,7 +76,7 @@ def step_by_step(faces: Faces, judge: Judge, seed: int) -> Iterator[Judged]:
     """Patch by patch, given what each image has already disclosed."""
     start = monotonic()
     fitted = Obfuscator(
-        TIDE(DISCLOSED, progress=False, random_state=seed),
+        TIDE(SEQUENTIAL, progress=False, random_state=seed),
         "sequential",
         "redact",
         epsilon=EPSILONS[0],
@@ -87,12 +87,12 @@ def step_by_step(faces: Faces, judge: Judge, seed: int) -> Iterator[Judged]:
     policy = fitted.policy_
     if not isinstance(policy, SequentialPatches):
         raise LowtideError("a sequential policy was expected")
-    print(f"disclosed: {monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+    print(f"sequential: {monotonic() - start:.0f} s", file=sys.stderr, flush=True)
     grid = policy.mechanism.grid
     for epsilon in EPSILONS:
         flags = all_flags(faces.images, replace(policy, epsilon=epsilon))
         yield judge.judge(
-            "disclosed", f"{DISCLOSED} px, ε = {epsilon}", hide(faces, grid, flags, seed, None), kept_by(grid, flags)
+            "sequential", f"{SEQUENTIAL} px, ε = {epsilon}", hide(faces, grid, flags, seed, None), kept_by(grid, flags)
         )
 
 
@@ -112,15 +112,15 @@ def by_hand(faces: Faces, judge: Judge, quick: bool, seed: int) -> Iterator[Judg
 
 
 def compare(found: Sequence[Judged]) -> dict[str, float]:
-    """A plan by redaction held against hiding the lower half."""
+    """The fixed policy by redaction held against hiding the lower half."""
     half = next(one for one in found if one.method == LowerRedacted.name and abs(one.kept - 0.5) < 0.01)
-    plan = sorted((one for one in found if one.method == "plan, redact"), key=lambda one: one.kept)
+    plan = sorted((one for one in found if one.method == "fixed, redact"), key=lambda one: one.kept)
     below = [one.kept for one in plan if one.retrained.right <= half.retrained.right]
     at_half = float(np.interp(0.5, [one.kept for one in plan], [one.retrained.right for one in plan]))
     return {
         "lower half redacted, the retrained attacker reads": half.retrained.right,
-        "pixels that a plan keeps at no more than that": 100 * max(below, default=np.nan),
-        "plan at 50 % kept, the retrained attacker reads": at_half,
+        "pixels that the fixed policy keeps at no more than that": 100 * max(below, default=np.nan),
+        "fixed at 50 % kept, the retrained attacker reads": at_half,
         "points below the lower half there": half.retrained.right - at_half,
     }
 
@@ -143,7 +143,7 @@ def draw(found: Sequence[Judged], path: Path) -> None:
         method: Series(
             [one.kept for one in found if one.method == method],
             [one.retrained.right for one in found if one.method == method],
-            ours=method.startswith("plan"),
+            ours=method.startswith("fixed"),
         )
         for method in dict.fromkeys(one.method for one in found if one.method != "clean")
     }

@@ -9,7 +9,7 @@ from table_frontiers import load, run, task
 
 
 def main() -> None:
-    """Judge the plan and its rivals."""
+    """Judge the fixed policy and its rivals."""
     options = parse_arguments(__doc__ or "")
     table = load(options.data, "house_votes_84.csv")
     train = np.random.default_rng([options.seed, 84]).random(len(table)) < 0.6

@@ -125,7 +125,7 @@ def ours(job: Task, rows: Floats32, features: Features, budgets: Sequence[float]
         useful = None if job.utility is None else job.utility[place]
         hider.fit(job.x.take(place), job.secret[place], utility=useful)
         if not isinstance(hider.policy_, FixedColumns):
-            raise TypeError("a plan was asked for")
+            raise TypeError("a fixed policy was asked for")
         last = Point(hider.policy_.hidden, 0.0, hider.policy_.curve[0].reading, None, *_noise(hider))
         for point in (*hider.policy_.curve, last):
             key = point.hidden.tobytes(), point.noised, point.lam
@@ -153,7 +153,7 @@ def judge_point(job: Task, point: Point, rows: Floats32, features: Features, mar
     shown = [name for name, hidden in zip(features.names, point.hidden, strict=True) if not hidden]
     noised = [f"{features.names[j]} + noise {point.lam:g}" for j in point.noised]
     setting = f"{len(shown)} columns{f' + {len(noised)} noised' if noised else ''}{mark}"
-    judged = judge(job, "plan", setting, released, float((~point.hidden).mean()))
+    judged = judge(job, "fixed", setting, released, float((~point.hidden).mean()))
     return replace(judged, released=(*shown, *noised))
 
 
@@ -180,7 +180,7 @@ def run(job: Task, budgets: Sequence[float], quick: bool, json: Path | None, *, 
 
     Args:
         job: the table.
-        budgets: of our plans, in nats.
+        budgets: of our fixed policies, in nats.
         quick: whether to try fewer settings.
         json: where to write the results, and beside it the figure.
         limit: the attacker's AUC at which ways to hide are compared.
@@ -251,7 +251,7 @@ def _draw(job: Task, releases: Sequence[Release], path: Path) -> None:
         method: Series(
             [_worth(r) for r in releases if r.method == method],
             [r.secret_auc for r in releases if r.method == method],
-            ours=method == "plan",
+            ours=method == "fixed",
         )
         for method in dict.fromkeys(r.method for r in releases)
     }

@@ -79,23 +79,23 @@ class Corpus:
 
 
 def releases(parts: Any, *, quick: bool, seed: int) -> list[Released]:
-    """Judge our plan and what people would do without one, at several shares of words kept."""
+    """Judge our fixed policy and what people would do without it, at several shares of words kept."""
     corpus = _some(parts, quick, seed)
     tide = TIDE(TermOptions(min_count=2), progress=False)
     hider = Obfuscator(tide, kept=AT, settings=TextSettings(attackers=("words",)), progress=False)
     start = monotonic()
     hider.fit(corpus.learnt, corpus.party[~corpus.test], groups=corpus.authors[~corpus.test])
-    print(f"plan: {monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+    print(f"fixed: {monotonic() - start:.0f} s", file=sys.stderr, flush=True)
     plan = hider.policy_
     if not isinstance(plan, FixedTerms):
-        raise LowtideError("a plan was expected")
+        raise LowtideError("a fixed policy was expected")
     encoder = TextEncoder(plan.vocabulary, learn_similar(corpus.learnt, plan.vocabulary))
     shares = KEPT[1:3] if quick else KEPT
     found = [_judge(corpus, encoder, "nothing hidden", plan.at(1.0))]
     for method, order in _orders(corpus, plan):
         found += [_judge(corpus, encoder, method, replace(plan, order=order).at(share)) for share in shares]
     for how in () if quick else OTHERS:
-        found.append(_judge(corpus, encoder, f"plan, {how}", plan.at(AT), how))
+        found.append(_judge(corpus, encoder, f"fixed, {how}", plan.at(AT), how))
     return found
 
 
@@ -121,7 +121,7 @@ def _some(parts: Any, quick: bool, seed: int) -> Corpus:
 
 def _orders(corpus: Corpus, plan: FixedTerms) -> Iterator[tuple[str, Ints]]:
     """Our order of hiding terms, and three others, from the same texts."""
-    yield "plan, drop", plan.order
+    yield "fixed, drop", plan.order
     counts = plan.vocabulary.counts(corpus.learnt)
     party = corpus.party[~corpus.test]
     inside = np.stack([np.asarray(counts[party == k].sum(axis=0)).ravel() for k in (0, 1)], axis=1)

@@ -272,7 +272,7 @@ def draw(found: list[Released], path: Path) -> None:
         method: Series(
             [one.kept for one in found if one.method == method],
             [one.right for one in found if one.method == method],
-            ours=method.startswith("plan"),
+            ours=method.startswith("fixed"),
         )
         for method in dict.fromkeys(one.method for one in found if one.method != "nothing hidden")
     }
