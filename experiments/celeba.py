@@ -23,8 +23,8 @@ import numpy as np
 import torch
 
 from celeba_releases import SECRET, UTILITY, WAYS, Made, Read, Setup, faces, labels, make, read_label
+from common import contact_sheet
 from lowtide.errors import LowtideError
-from lowtide.images.sheets import contact_sheet
 from lowtide.report.console import parse_arguments, print_table, write_json
 from plots import Series, plot_frontiers
 

@@ -15,6 +15,7 @@ from time import monotonic
 
 import numpy as np
 
+from common import contact_sheet
 from image_frontiers import Faces, Judge, Judged, hide, kept_by, load
 from lowtide import TIDE
 from lowtide.density.artefact import Density
@@ -22,7 +23,6 @@ from lowtide.errors import LowtideError
 from lowtide.images.encoder import Grid
 from lowtide.images.heatmaps import heat
 from lowtide.images.mechanism import PaperPatches, all_flags
-from lowtide.images.sheets import contact_sheet
 from lowtide.report.console import parse_arguments, print_table, write_json
 from peers.image_hiders import LowerNoise
 

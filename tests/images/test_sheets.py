@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from common import contact_sheet
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Grid
 from lowtide.images.heatmaps import heat, magnify, veil
-from lowtide.images.sheets import contact_sheet, draw_hidden, draw_map
+from lowtide.images.sheets import draw_hidden, draw_map
 from lowtide.interface import NATS_PER_BIT
 
 

@@ -19,18 +19,10 @@ import torch
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
+from lowtide.density import training
 from lowtide.density.artefact import FitReport
 from lowtide.density.critics.base import Critic, Masked, Null, RankScaling
 from lowtide.density.objectives import Checkpoints, Options, fingerprint, mean_with_interval, normalise, nothing_found
-from lowtide.density.training import (
-    MaskedRows,
-    MaskedSettings,
-    MaskedTrainer,
-    MaskSampler,
-    SubsetSampler,
-    losses,
-    mask_rows,
-)
 from lowtide.features import Features
 from lowtide.labels import Classes
 from lowtide.progress import progress_bar
@@ -43,7 +35,7 @@ _LEAST = 0.05  # mixture weights below this are dropped
 _ERRORS = 2.0
 
 Tick = Callable[[int], None]
-RunOn = Callable[[str, MaskedTrainer], "Run"]
+RunOn = Callable[[str, training.MaskedTrainer], "Run"]
 """Makes the run of a stage, given its name and its trainer."""
 
 
@@ -78,14 +70,14 @@ class MaskedData:
     s: Ints
     groups: Ints
     log_prior: Floats32
-    settings: MaskedSettings
-    sampler: MaskSampler
+    settings: training.MaskedSettings
+    sampler: training.MaskSampler
     seed: int
 
-    def trainer(self, strengths: list[float]) -> MaskedTrainer:
+    def trainer(self, strengths: list[float]) -> training.MaskedTrainer:
         """A trainer with a network for every strength."""
         groups, log_prior = torch.tensor(self.groups), torch.from_numpy(self.log_prior)
-        return MaskedTrainer(groups, log_prior, strengths, self.settings, sampler=self.sampler, seed=self.seed)
+        return training.MaskedTrainer(groups, log_prior, strengths, self.settings, sampler=self.sampler, seed=self.seed)
 
 
 @dataclass(frozen=True)
@@ -110,7 +102,7 @@ class Run:
     the state after a whole step, since Ctrl-C may come in the middle of one.
     """
 
-    def __init__(self, trainer: MaskedTrainer, stage: str, checkpoints: Checkpoints, tick: Tick) -> None:
+    def __init__(self, trainer: training.MaskedTrainer, stage: str, checkpoints: Checkpoints, tick: Tick) -> None:
         self.trainer, self.stage, self.checkpoints, self.tick = trainer, stage, checkpoints, tick
         self.kept: dict[str, torch.Tensor] = {}
         self._safe: dict[str, torch.Tensor] = {}
@@ -149,7 +141,7 @@ class Run:
 
 
 def held_out_curves(
-    masked_rows: MaskedRows, data: MaskedData, fold: Ints, strengths: tuple[float, ...], run_on: RunOn
+    masked_rows: training.MaskedRows, data: MaskedData, fold: Ints, strengths: tuple[float, ...], run_on: RunOn
 ) -> Curves:
     """Train every (fold, strength) network in one batch; score its fold every few steps."""
     folds, settings = int(fold.max()) + 1, data.settings
@@ -163,7 +155,7 @@ def held_out_curves(
             out = run.trainer.predict(*inputs).view(len(strengths), folds, len(own_fold), -1)
             run.kept[f"{done:06d}"] = out[:, own_fold, np.arange(len(own_fold))]
     scores = np.stack([run.kept[name].numpy() for name in sorted(run.kept)])
-    loss = losses(scores, masked_rows) * masked_rows.weight
+    loss = training.losses(scores, masked_rows) * masked_rows.weight
     by_fold = np.stack([loss[..., own_fold == k].sum(axis=-1, dtype=np.float64) for k in range(folds)], axis=-1)
     return Curves(np.array(sorted(map(int, run.kept))), scores, by_fold)
 
@@ -179,7 +171,7 @@ def stop_without_looking(curves: Curves, own_fold: Ints) -> tuple[Floats32, Ints
     return chosen, total.argmin(axis=0)
 
 
-def mixture_weights(scores: Floats32, masked_rows: MaskedRows, penalty: float = 1e-3) -> Floats:
+def mixture_weights(scores: Floats32, masked_rows: training.MaskedRows, penalty: float = 1e-3) -> Floats:
     """Non-negative weights of the candidates' scores (candidates, q, |S|) with the least held-out loss."""
     onehot = np.eye(len(masked_rows.log_prior), dtype=np.float32)[masked_rows.s]
     share = masked_rows.weight / masked_rows.weight.sum()
@@ -197,7 +189,7 @@ def mixture_weights(scores: Floats32, masked_rows: MaskedRows, penalty: float = 
     return np.asarray(minimize(objective, start, jac=True, method="L-BFGS-B", bounds=[(0, None)] * len(start)).x)
 
 
-def honest_mixture(scores: Floats32, masked_rows: MaskedRows, own_fold: Ints) -> Floats32:
+def honest_mixture(scores: Floats32, masked_rows: training.MaskedRows, own_fold: Ints) -> Floats32:
     """Mixed scores (q, |S|) in which the mixture of each fold was fitted on the other folds."""
     mixed = np.zeros_like(scores[0])
     for k in range(int(own_fold.max()) + 1):
@@ -212,16 +204,16 @@ def is_clear(gain: Floats) -> bool:
     return bool(gain.mean() > _ERRORS * gain.std() / np.sqrt(len(gain)))
 
 
-def choose(curves: Curves, masked_rows: MaskedRows, fold: Ints, strengths: tuple[float, ...]) -> MaskedChoice:
+def choose(curves: Curves, masked_rows: training.MaskedRows, fold: Ints, strengths: tuple[float, ...]) -> MaskedChoice:
     """Mix the candidates; keep the null model unless the held-out gain exceeds two standard errors."""
     own_fold = fold[masked_rows.row]
     scores, stop = stop_without_looking(curves, own_fold)
     weights = mixture_weights(scores, masked_rows)
-    gain = -losses(honest_mixture(scores, masked_rows, own_fold), masked_rows)
+    gain = -training.losses(honest_mixture(scores, masked_rows, own_fold), masked_rows)
     per_row = np.bincount(masked_rows.row, gain * masked_rows.weight).astype(np.float64)
     keep = [k for k, weight in enumerate(weights) if weight > _LEAST] if is_clear(per_row) else []
     main = np.arange(len(fold))  # the first copy of every row is under the main mask
-    alone = -losses(scores, masked_rows)[:, main]
+    alone = -training.losses(scores, masked_rows)[:, main]
     names = [f"masked, sparsity {strength:g}" for strength in strengths]
     return MaskedChoice(
         tuple(strengths[k] for k in keep),
@@ -252,7 +244,7 @@ def refit(choice: MaskedChoice, data: MaskedData, nets: int, run_on: RunOn) -> d
 _PENALTY = 1e-4
 
 
-def fit_subset_shrinkage(scores: Floats32, masked_rows: MaskedRows) -> Floats32:
+def fit_subset_shrinkage(scores: Floats32, masked_rows: training.MaskedRows) -> Floats32:
     """Find the subset shrinkage that gives held-out scores (q, |S|) the least loss; returns `(c, a_1 … a_m)`."""
     seen = masked_rows.seen.astype(np.float64)
     onehot = np.eye(len(masked_rows.log_prior))[masked_rows.s]
@@ -286,7 +278,7 @@ def fit_masked(
     features: Features,
     options: Options,
     *,
-    sampler: MaskSampler | None = None,
+    sampler: training.MaskSampler | None = None,
 ) -> tuple[Critic, FitReport]:
     """Fit any-mask networks, choosing sparsity, stopping time and mixture by cross-fitting; or the null model.
 
@@ -295,7 +287,7 @@ def fit_masked(
     scaling = RankScaling.of(x)
     log_prior = np.log(classes.prior).astype(np.float32)
     settings = settings_for(len(x), options)
-    sampler = sampler or SubsetSampler(len(features))
+    sampler = sampler or training.SubsetSampler(len(features))
     data = MaskedData(scaling(x), s, features.groups, log_prior, settings, sampler, options.seed)
     mark = fingerprint(x, s, features.groups, options.objective, settings, options.folds, options.seed)
     checkpoints = Checkpoints(options.checkpoint, mark)
@@ -310,27 +302,27 @@ def fit_masked(
         weights = refit(choice, again, options.nets, lambda stage, trainer: Run(trainer, stage, checkpoints, tick))
     checkpoints.clear()
     critic = Masked(torch.tensor(features.groups), scaling, weights, torch.from_numpy(choice.shrinkage))
-    chosen, training = describe(choice.weights, choice.strengths), _training_gain(critic, x, data)
-    return critic, FitReport(chosen, choice.converged, held_out, training, choice.candidates)
+    chosen, gain = describe(choice.weights, choice.strengths), _training_gain(critic, x, data)
+    return critic, FitReport(chosen, choice.converged, held_out, gain, choice.candidates)
 
 
 def _choose(data: MaskedData, options: Options, checkpoints: Checkpoints) -> MaskedChoice:
     rng = np.random.default_rng(options.seed)
     folds = min(options.folds, int(np.bincount(data.s).min()))
     fold = stratified_folds(data.s, max(2, folds), rng)
-    masked_rows = mask_rows(data.z, data.s, data.groups, data.log_prior, sampler=data.sampler, rng=rng)
+    masked_rows = training.mask_rows(data.z, data.s, data.groups, data.log_prior, sampler=data.sampler, rng=rng)
     with progress_bar("choosing on held-out rows", data.settings.steps, options.progress) as tick:
 
-        def run_on(stage: str, trainer: MaskedTrainer) -> Run:
+        def run_on(stage: str, trainer: training.MaskedTrainer) -> Run:
             return Run(trainer, stage, checkpoints, tick)
 
         curves = held_out_curves(masked_rows, data, fold, STRENGTHS, run_on)
     return choose(curves, masked_rows, fold, STRENGTHS)
 
 
-def settings_for(n: int, options: Options) -> MaskedSettings:
+def settings_for(n: int, options: Options) -> training.MaskedSettings:
     """The schedule for n rows: by steps, so that its cost does not grow with n."""
-    settings = MaskedSettings(objective=options.objective)
+    settings = training.MaskedSettings(objective=options.objective)
     batch = int(np.clip(n // 8, 8, settings.batch))
     steps = settings.steps if options.steps is None else options.steps
     return replace(settings, batch=batch, steps=steps, sparse_steps=steps // 4)

@@ -234,14 +234,9 @@ class Hider(ABC):
 def load_hider(path: str | Path) -> Hider:
     """Read a hider of any kind back from the folder `path`."""
     config, tensors = read_bundle(Path(path), form=FORMAT)
-    return read_hider(config, tensors, path)
-
-
-def read_hider(config: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str | Path) -> Hider:
-    """Rebuild a hider from what its `parts` gave; `where` it came from is for the error message."""
-    with reading(where):
+    with reading(path):
         modality = modalities.get(str(config["kind"]))
-    hider: Hider = modality.read_hider(config, tensors, where)
+    hider: Hider = modality.read_hider(config, tensors, path)
     return hider
 
 

@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Sequence
-from pathlib import Path
 from textwrap import fill
 from typing import NamedTuple
 
@@ -12,7 +11,6 @@ from PIL import Image, ImageDraw, ImageFont
 from PIL.PngImagePlugin import PngInfo
 
 from lowtide.errors import LowtideError
-from lowtide.files import write_whole
 from lowtide.formatting import in_ascii, plain
 from lowtide.images import heatmaps
 from lowtide.images.encoder import Grid
@@ -60,25 +58,6 @@ class _Page:
         about.add_text("Description", alt)
         self.image.save(content, format="PNG", pnginfo=about)
         return content.getvalue()
-
-
-def contact_sheet(
-    rows: Sequence[tuple[str, Sequence[ArrayLike]]],
-    path: Path,
-    *,
-    title: str,
-    columns: Sequence[str] = (),
-    most: float | None = None,
-    unit: Unit = "bits",
-    note: str = "",
-    bar: bool = True,
-) -> str:
-    """Write a sheet, as `draw_sheet` makes it, whole or not at all; returns it in words."""
-    if Path(path).suffix.lower() != ".png":
-        raise LowtideError(f"a sheet's name must end in .png, got {Path(path).name!r}")
-    sheet = draw_sheet(rows, title=title, columns=columns, most=most, unit=unit, note=note, bar=bar)
-    write_whole(Path(path), sheet.content)
-    return sheet.alt
 
 
 def draw_sheet(

@@ -13,24 +13,21 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from lowtide.auditing.report import AuditReport
 from lowtide.disclose.budget import Reading
+from lowtide.disclose.card import ReleaseCard
 from lowtide.errors import LowtideError, booleans
 from lowtide.files import write_whole
 from lowtide.formatting import interval, number, percent, percents, plain, shown
 from lowtide.interface import Attack, Estimate
 from lowtide.protocols import Nouns
 from lowtide.types import Bools, Floats
-
-if TYPE_CHECKING:
-    from lowtide.auditing.report import AuditReport
-    from lowtide.disclose.card import ReleaseCard
-
 
 FEWEST = 20  # samples that an average must rest on before it leaves the house; statistical offices ask for 10 or so
 UNSAFE = "NOT SAFE TO PUBLISH"

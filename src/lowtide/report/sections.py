@@ -1,12 +1,12 @@
 """The sections that every kind of data has, and the report that joins them with those of one kind."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lowtide.auditing.report import AuditReport
 from lowtide.disclose.budget import Reading
+from lowtide.disclose.card import ReleaseCard
 from lowtide.formatting import plain
 from lowtide.interface import Attack
 from lowtide.protocols import Modality
@@ -15,10 +15,6 @@ from lowtide.report.charts import Tradeoff, duels, read_budget, tradeoff
 from lowtide.report.html import FEWEST, Findings, Mark, Outline, Report, Scan, Section, fill
 from lowtide.report.svg import stand_alone
 from lowtide.report.words import view_card
-
-if TYPE_CHECKING:
-    from lowtide.auditing.report import AuditReport
-    from lowtide.disclose.card import ReleaseCard
 
 _TEMPLATE = "report/sections.html.jinja"
 _ROWS = 60  # of a table; who wants more takes the JSON

@@ -3,25 +3,20 @@
 The release card as facts and lists, for the page.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from lowtide.attack.lower_bound import LowerBound
+from lowtide.auditing.report import AuditReport
+from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.certificate import TwoSided, rounded_up
 from lowtide.formatting import interval, listed, number, percent, percentages, percents, plain
 from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.protocols import Nouns
 from lowtide.report.html import Findings
-
-if TYPE_CHECKING:
-    from lowtide.attack.lower_bound import LowerBound
-    from lowtide.auditing.report import AuditReport
-    from lowtide.disclose.card import ReleaseCard
-
 
 _MOST_OF = 0.9  # of the information: how much the features that are named together carry
 _CAUTION = "The estimate lies below what an attacker demonstrably gets: do not trust it, rely on the attack."

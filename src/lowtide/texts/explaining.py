@@ -1,16 +1,15 @@
 """What one text tells, word by word, before it is posted."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, softmax
 
+from lowtide.density.artefact import Density
 from lowtide.errors import LowtideError, count, one_of
 from lowtide.formatting import html_of, printable, text_of, visible
 from lowtide.interface import NATS_PER_BIT, TextTable
@@ -21,9 +20,6 @@ from lowtide.texts.partial import PartialText, text_vocabulary
 from lowtide.texts.remedies import Remedy, remedy
 from lowtide.texts.terms import Term, find_terms
 from lowtide.types import Floats, Ints
-
-if TYPE_CHECKING:
-    from lowtide.density.artefact import Density
 
 By = Literal["shapley", "reading"]
 _EXACT = 9  # terms up to which all their sets are scored

@@ -1,24 +1,20 @@
 """A density of texts as an ONNX model, so that a page or a phone can score a text where it is written."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lowtide.density.artefact import Density
 from lowtide.density.critics.bag import Bag, Weights
 from lowtide.density.critics.base import Null
 from lowtide.errors import LowtideError
 from lowtide.files import write_folder
 from lowtide.texts.partial import text_vocabulary
 from lowtide.types import Floats32
-
-if TYPE_CHECKING:
-    from lowtide.density.artefact import Density
 
 FORMAT = "lowtide-onnx"
 _VERSION = 1

@@ -1,12 +1,10 @@
 """The words of one text: what any part of them tells, and the text with some of them left out or replaced."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -14,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
+from lowtide.density.artefact import Density
 from lowtide.density.critics.bag import Bag, combine, term_weights
 from lowtide.density.critics.base import Null
 from lowtide.density.objectives import normalise
@@ -22,9 +21,6 @@ from lowtide.texts.cleaning import cleaner
 from lowtide.texts.encoder import TextChange, TextEncoder, rewrite
 from lowtide.texts.terms import Term, Vocabulary, find_terms
 from lowtide.types import Bools, Floats, Ints
-
-if TYPE_CHECKING:
-    from lowtide.density.artefact import Density
 
 _LONGEST_RUNS = 200  # words of a text whose terms have several words: every set of them is counted anew
 

@@ -5,25 +5,21 @@ less than e^−budget times. Both sides matter. A bound from above alone promise
 budget ≥ log 1/π, although a reader may by then be certain of it; and to rule a class out is to learn something as well.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations, islice
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from lowtide.density.artefact import Density
 from lowtide.errors import within
 from lowtide.formatting import printable
 from lowtide.interface import NATS_PER_BIT
 from lowtide.texts.cleaning import checked
 from lowtide.texts.partial import Rewritten, TextWords, text_vocabulary
 from lowtide.types import Bools, Floats
-
-if TYPE_CHECKING:
-    from lowtide.density.artefact import Density
 
 __all__ = ["Remedy", "Rewritten", "remedy"]
 

@@ -1,17 +1,16 @@
 """What a report shows of texts only: the words that give the secret away, and single texts with their words marked."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from markupsafe import Markup
 
 from lowtide.disclose.budget import Reading
+from lowtide.disclose.card import ReleaseCard
 from lowtide.errors import LowtideError, count
 from lowtide.formatting import interval, number, plain, shown, visible
 from lowtide.interface import NATS_PER_BIT
@@ -25,9 +24,6 @@ from lowtide.texts.policies import FixedTerms
 from lowtide.texts.rewriting import TextHider
 from lowtide.texts.scan import TextScan, top_terms
 from lowtide.types import Bools
-
-if TYPE_CHECKING:
-    from lowtide.disclose.card import ReleaseCard
 
 PUBLISHABLE = (
     f"Averages over at least {FEWEST} texts, and numbers of words; no label. Words never are, since they are taken "
