@@ -36,7 +36,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::lowtide.errors.LowtideNote")
 
 @pytest.fixture(scope="module", params=KINDS)
 def job(request, tmp_path_factory):
-    """The whole job on one kind of data: its name, and what each verb answered."""
+    """The whole job on one kind of data: its name, and what each verb answered.
+
+    On images more than 10 s: the recorded scan is one of 60 steps.
+    """
     kind = request.param
     write, source, target, secret, options, wanted = KINDS[kind]
     folder = tmp_path_factory.mktemp(kind)

@@ -11,6 +11,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_python_blocks_run(page, monkeypatch, tmp_path):
+    # The README takes more than 10 s: its programs fit, release and attack for real.
     monkeypatch.chdir(tmp_path)
     namespace = {}
     for number, block in enumerate(re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)):

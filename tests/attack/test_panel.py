@@ -163,7 +163,7 @@ def test_a_release_with_other_columns_has_no_fixed_attacker():
     assert report.headline_clean.accuracy.value > 0.6 > report.headline.accuracy.value
 
 
-def test_without_clean_data_there_is_no_control():
+def test_a_report_without_clean_data_has_no_control():
     columns, s = frame()
     report = attack(pd.DataFrame(columns), s, attackers="boosted trees")
     assert [a.attacker for a in report.retrained] == ["boosted trees"]
@@ -210,7 +210,7 @@ class TestRefusals:
         assert attack(rest, table["group"], attackers=QUICK).headline.accuracy.value < 0.9
 
 
-def test_given_test_rows_are_the_ones_that_are_judged():
+def test_given_test_rows_are_the_rows_attacked():
     x, s = worlds.redundant_bit(2).sample(300, seed=4)
     test = np.arange(300) >= 200
     report = attack(x, s, attackers=["logistic regression"], test=test, progress=False)

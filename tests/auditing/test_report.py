@@ -209,7 +209,7 @@ def test_a_release_of_other_columns_is_attacked_and_its_change_is_not_measured(s
     assert found.to_json()["change_missing"] == found.change_missing
 
 
-def test_sparse_rows_are_judged_too():
+def test_sparse_rows_are_audited():
     x, s = naive_bayes_text(vocabulary=40).sample(600, seed=9)
     hidden = x.copy().tolil()
     hidden[:, :20] = 0

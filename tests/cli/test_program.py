@@ -103,7 +103,7 @@ def test_file_errors_are_one_line(capsys, tmp_path):
 
 
 def test_the_installed_program_prints_errors_in_an_ascii_terminal(tmp_path):
-    # In a terminal that knows no Greek, and into pipes.
+    # In a terminal that knows no Greek, and into pipes. A process of its own loads torch and scikit-learn: 5 s.
     with start("scan", "missing.csv", "--secret", "ε", cwd=tmp_path, env={"PYTHONIOENCODING": "ascii"}) as process:
         out, err = process.communicate()
     assert process.returncode == 2

@@ -21,7 +21,10 @@ def pixels(world, x):
 
 @pytest.fixture(scope="module")
 def answers():
-    """True and estimated conditionals (n, m, |S|) of fresh faces, and those of a network that was hardly trained."""
+    """True and estimated conditionals (n, m, |S|) of fresh faces, and those of a network that was hardly trained.
+
+    The slow part is 300 steps of a network on faces of 32 × 32 pixels.
+    """
     world = drawn_faces(32, patch=8)
     x, s = world.sample(4000, seed=0)
     grid = Grid(32, 32, 3, 8)
