@@ -20,8 +20,10 @@ $(STAMP): pyproject.toml constraints.txt
 demo: setup  ## scan, plan, release and audit a real survey that needs no download; ends with the report's path
 	@$(BIN)/lowtide demo
 
+# One thread for each worker: two workers of two threads on two cores wait for each other, ten times as long.
+# A file is the work of one worker, so what a file fits once is fitted once; tests/conftest.py has slow files go first.
 test: setup browser  ## the whole test suite, with coverage
-	$(BIN)/python -m pytest -n auto --cov --cov-report=term $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --cov --cov-report=term $(PYTEST_ARGS)
 
 # Tests lay the report out in a real browser. Without one, and without the right to install it, they say so and skip.
 browser:

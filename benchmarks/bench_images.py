@@ -26,13 +26,12 @@ from lowtide.density.artefact import Density
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_fixed
 from lowtide.images.causal import CausalNet
-from lowtide.images.critic import ImageCritic
+from lowtide.images.convnets import ImageCritic
+from lowtide.images.dataset import open_images
 from lowtide.images.encoder import Grid, ImageEncoder
 from lowtide.images.files import decode, encode, spread
-from lowtide.images.hider import ImageHider
-from lowtide.images.mechanism import ImageMechanism
-from lowtide.images.opening import open_images
-from lowtide.images.policies import FixedPatches
+from lowtide.images.mechanism import FixedPatches, ImageMechanism
+from lowtide.images.planner import ImageHider
 from lowtide.labels import Classes
 from lowtide.report.console import parse_arguments, print_table, shortest, write_json
 

@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 
 from lowtide import TIDE, Obfuscator, Plan, release
 from lowtide.report.console import parse_arguments, print_table, write_json
+from lowtide.table_files.formats import type_word
 from lowtide.table_files.reading import schema_of
-from lowtide.table_files.schema import type_word
 from lowtide.table_files.writing import Writer
 from lowtide.tables.encoder import read_table
 from lowtide.tables.hider import TableHider

@@ -20,8 +20,8 @@ from lowtide import TIDE, Obfuscator
 from lowtide.density.artefact import Density
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Grid, Stack
+from lowtide.images.mechanism import FixedPatches
 from lowtide.images.planner import ImageSettings
-from lowtide.images.policies import FixedPatches
 from lowtide.labels import read_classes
 from lowtide.types import Ints
 from peers.adversarial import AdversarialFilter

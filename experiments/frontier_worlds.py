@@ -16,7 +16,7 @@ import numpy as np
 
 from lowtide import TIDE, Obfuscator, worlds
 from lowtide.attack.panel import attack
-from lowtide.auditing.change import column_rms, overall_rms
+from lowtide.auditing.utility import column_rms, overall_rms
 from lowtide.interface import World
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.tables.policies import FixedColumns

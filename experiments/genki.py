@@ -21,8 +21,7 @@ from lowtide.density.artefact import Density
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Grid
 from lowtide.images.heatmaps import heat
-from lowtide.images.policies import PaperPatches
-from lowtide.images.released import all_flags
+from lowtide.images.mechanism import PaperPatches, all_flags
 from lowtide.images.sheets import contact_sheet
 from lowtide.report.console import parse_arguments, print_table, write_json
 from peers.image_hiders import LowerNoise

@@ -15,10 +15,9 @@ from genki import by_rule, fit
 from image_frontiers import Faces, Judge, Judged, hide, kept_by, load
 from lowtide import TIDE, Obfuscator
 from lowtide.errors import LowtideError
+from lowtide.images.mechanism import FixedPatches, all_flags
 from lowtide.images.planner import ImageSettings
-from lowtide.images.policies import FixedPatches
-from lowtide.images.released import all_flags
-from lowtide.images.sequential import SequentialPatches
+from lowtide.images.problem import SequentialPatches
 from lowtide.report.console import parse_arguments, print_table, write_json
 from peers.image_hiders import Blur, LowerNoise, LowerRedacted, Pixelation, WholeNoise
 from plots import Series, plot_frontiers

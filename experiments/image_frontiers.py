@@ -15,13 +15,11 @@ from lowtide.attack import scores
 from lowtide.attack.attackers import Attacker, Together
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise, row_ids
 from lowtide.errors import LowtideError
-from lowtide.images.arrays import cached
-from lowtide.images.attackers import FROM_CLEAN, IMAGE_ATTACKERS, from_clean
-from lowtide.images.edges import Album
+from lowtide.images.attackers import FROM_CLEAN, IMAGE_ATTACKERS, Album, from_clean
+from lowtide.images.dataset import open_images
 from lowtide.images.encoder import Chosen, Grid, Images, Stack
-from lowtide.images.folder import ImageFolder
+from lowtide.images.folder import ImageFolder, cached
 from lowtide.images.mechanism import ImageMechanism
-from lowtide.images.opening import open_images
 from lowtide.interface import NATS_PER_BIT
 from lowtide.labels import read_classes
 from lowtide.types import Bools, Ints

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from lowtide.errors import LowtideError
-from lowtide.images.opening import open_images
+from lowtide.images.dataset import open_images
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.types import Floats32
 

@@ -22,10 +22,9 @@ from lowtide.splits import random_folds
 from lowtide.types import Floats
 from lowtide.vectors import VectorTIDE
 from lowtide.vectors.artefact import Structured
-from lowtide.vectors.columns import Normaliser
+from lowtide.vectors.columns import Normaliser, Zero
 from lowtide.vectors.pairwise import PairwiseSettings, correct
 from lowtide.vectors.residual import ResidualSettings, fit_residual
-from lowtide.vectors.separable import Zero
 from peers.estimators import Kernel, Neighbours, PlugIn, Ratio
 from synthetic_laws import Draw, Law, gaussian, square, three_way
 

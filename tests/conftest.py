@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -12,6 +13,30 @@ from hypothesis import settings
 # The machine decides how long an example takes; a slow one is not a wrong one.
 settings.register_profile("lowtide", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("lowtide")
+
+# The longest files, longest first: two workers that start with these end together, whatever is left.
+SLOWEST = (
+    "cli/test_images.py",
+    "images/test_density.py",
+    "test_golden.py",
+    "images/test_sequential.py",
+    "images/test_attackers.py",
+    "disclose/test_exact_releases.py",
+    "density/test_accuracy.py",
+    "images/test_obfuscator.py",
+    "images/test_world.py",
+    "peers/test_adversarial.py",
+    "cli/test_texts.py",
+    "test_verbs.py",
+)
+
+
+def pytest_collection_modifyitems(items):
+    """Start with the slowest files; the others keep their order."""
+    rank = {name: place for place, name in enumerate(SLOWEST)}
+    here = Path(__file__).parent
+    items.sort(key=lambda item: rank.get(item.path.relative_to(here).as_posix(), len(rank)))
+
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 

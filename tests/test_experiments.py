@@ -1,6 +1,7 @@
 """Experiments and benchmarks run as commands and write their JSON."""
 
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +18,7 @@ def run(script, *options, expect=0):
     return result.stdout
 
 
-def test_paper_failures(tmp_path):
+def test_paper_failures_experiment_prints_and_writes_the_failures(tmp_path):
     target = tmp_path / "failures.json"
     printed = run("experiments/paper_failures.py", "--json", str(target))
     failures = json.loads(target.read_text())["failures"]
@@ -27,7 +28,7 @@ def test_paper_failures(tmp_path):
         assert f"{failure['truth']:.4f}" in printed
 
 
-def test_which_features(tmp_path):
+def test_which_features_experiment_finds_the_shifted_columns(tmp_path):
     target = tmp_path / "features.json"
     run("experiments/which_features.py", "--quick", "--json", str(target))
     results = json.loads(target.read_text())
@@ -36,7 +37,7 @@ def test_which_features(tmp_path):
     assert set(leading) == {"age", "income", "commute"}, "the three columns that shift with the secret"
 
 
-def test_benchmark(tmp_path):
+def test_the_theory_benchmark_writes_its_ratios(tmp_path):
     target = tmp_path / "bench.json"
     run("benchmarks/bench_theory.py", "--quick", "--json", str(target))
     ratios = json.loads(target.read_text())["ratios"]
@@ -47,7 +48,13 @@ SCRIPTS = [path for path in ROOT.glob("[eb]*s/*.py") if "def main" in path.read_
 
 
 @pytest.mark.parametrize("script", sorted(path.relative_to(ROOT) for path in SCRIPTS), ids=str)
-def test_takes_the_common_options(script):
-    printed = run(script, "--help")
+def test_takes_the_common_options(script, monkeypatch, capsys):
+    # In this process: torch and scikit-learn are loaded once for all scripts, not once for each.
+    monkeypatch.setattr(sys, "argv", [str(script), "--help"])
+    monkeypatch.syspath_prepend((ROOT / script).parent)
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_path(str(ROOT / script), run_name="__main__")
+    assert stopped.value.code == 0
+    printed = capsys.readouterr().out
     for option in ("--json", "--quick", "--seed", "--data"):
         assert option in printed

@@ -112,7 +112,7 @@ def test_a_new_file_never_replaces_another(tmp_path, monkeypatch, links):
     assert [entry.name for entry in tmp_path.iterdir()] == ["key"]
 
 
-def test_what_stands_at_a_path_is_left_alone_unless_it_may_go(tmp_path):
+def test_an_existing_path_is_left_alone_unless_it_may_be_replaced(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "mine").touch()
 

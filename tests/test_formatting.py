@@ -19,8 +19,7 @@ from lowtide.images.encoder import Grid
 from lowtide.images.scan import ImageScan
 from lowtide.interface import Attack, Estimate, TextTable
 from lowtide.labels import Classes
-from lowtide.tables.describing import Column
-from lowtide.tables.scan import FeatureLeak, TableScan
+from lowtide.tables.scan import Column, FeatureLeak, TableScan
 from lowtide.texts.encoder import TextEncoder
 from lowtide.texts.explaining import explain
 from lowtide.texts.scan import TermTable, TextScan
@@ -135,13 +134,13 @@ class TestInANotebook:
             "h4",
         }
 
-    def test_it_shows_no_more_than_the_text_does(self, name):
+    def test_a_notebook_fragment_shows_no_more_than_the_text(self, name):
         result = RESULTS[name]()
         said = set(re.findall(r"\w+", str(result).replace("\\", "")))
         shown = set(re.findall(r"\w+", " ".join(Fragment(result._repr_html_()).words)))
         assert shown - said <= ({"n", "500"} if name == "estimate" else set())
 
-    def test_it_prints_on_lines_that_steer_no_terminal(self, name):
+    def test_printed_results_hold_no_control_characters(self, name):
         text = str(RESULTS[name]())
         assert text.strip()
         assert "\x1b" not in text
@@ -186,7 +185,7 @@ def test_an_explanation_says_what_a_reader_believes_and_what_to_leave_out():
     assert "knows none of these words" in str(nothing)
 
 
-def test_numbers():
+def test_numbers_are_formatted_for_people():
     assert number(-0.00001) == "0.0000"
     assert interval(Estimate(-0.5, -0.75, 0.25, 9), 2) == "−0.50 [−0.75, 0.25]"
     assert in_ascii(interval(Estimate(-0.5, -0.75, 0.25, 9), 2)) == "-0.50 [-0.75, 0.25]"

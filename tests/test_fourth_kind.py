@@ -15,8 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from lowtide import LowtideError, Plan, audit, modalities, plan, release, scan
-from lowtide.cli.arguments import ScanArguments
-from lowtide.cli.flags import command
+from lowtide.cli.arguments import ScanArguments, command
 from lowtide.cli.main import app
 from lowtide.options import option
 from lowtide.protocols import Changed, Dataset, Matched, Nouns

@@ -31,7 +31,7 @@ KINDS = {
 }
 # Networks take minutes; the other attackers share their split and their seed.
 ATTACKERS = {"tables": None, "images": ["edges"], "texts": ["words", "weighted words", "naive bayes"]}
-pytestmark = pytest.mark.filterwarnings("ignore::lowtide.notes.LowtideNote")
+pytestmark = pytest.mark.filterwarnings("ignore::lowtide.errors.LowtideNote")
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -67,7 +67,7 @@ def same(found, recorded, at=""):
         assert found == recorded, at
 
 
-def test_scan(job):
+def test_scan_gives_the_recorded_answer(job):
     kind, told, *_ = job
     said, recorded = told.to_json(), RECORDED[kind]["scan"]
     same(said["information_nats"], recorded["information"])
@@ -81,7 +81,7 @@ def test_scan(job):
         same(said["features"], recorded["features"])
 
 
-def test_plan(job):
+def test_plan_gives_the_recorded_answer(job):
     kind, _, made, *_ = job
     recorded = RECORDED[kind]["plan"]
     said = made.to_json()
@@ -101,7 +101,7 @@ def test_plan(job):
             same(attack, attacks[attack["attacker"]])
 
 
-def test_release(job):
+def test_release_gives_the_recorded_bytes(job):
     kind, _, _, done, _ = job
     recorded = RECORDED[kind]["release"]
     same(done.card.to_json(), {name: recorded[name] for name in ("changed", "rows", "features")})
@@ -109,7 +109,7 @@ def test_release(job):
     assert done.card.data_sha256 == recorded["sha256"]
 
 
-def test_audit(job):
+def test_audit_gives_the_recorded_answer(job):
     kind, *_, found = job
     said, recorded = found.to_json(), RECORDED[kind]["audit"]
     same(said["change"]["share"], recorded["change"])

@@ -12,12 +12,9 @@ SOURCE = Path(__file__).parents[1] / "src" / "lowtide"
 ROOMS = (
     "types",
     "errors",
-    "streams",
     "interface",
     "protocols",
     "formatting",
-    "notes",
-    "results",
     "files",
     "progress",
     "training",

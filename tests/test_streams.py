@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lowtide.errors import LowtideError
-from lowtide.streams import STREAMS, derived_seed, generator, generator_for, stream
+from lowtide.splits import STREAMS, derived_seed, generator, generator_for, stream
 
 FIRST = {
     "density": 3626598334,

@@ -4,8 +4,6 @@ Nothing in a bundle is executable. The configuration carries a format version an
 truncated, mixed-up or tampered bundle is refused instead of answering nonsense.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

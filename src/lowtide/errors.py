@@ -2,10 +2,11 @@
 
 A message says what was given, what is allowed and, where there is one, the remedy. It quotes parameters,
 never data: a value of the user's table does not belong in an error message.
+
+What a person should know beside the results: warnings of one category, which the command line prints as notes.
 """
 
-from __future__ import annotations
-
+import warnings
 from typing import TypeVar
 
 import numpy as np
@@ -157,3 +158,12 @@ def _fits(shape: tuple[int, ...], allowed: Shape) -> bool:
 
 def _either(allowed: tuple[Shape, ...]) -> str:
     return " or ".join(f"({', '.join(map(str, one))}{',' if len(one) == 1 else ''})" for one in allowed)
+
+
+class LowtideNote(UserWarning):
+    """Something to know before believing the rest. It quotes names and counts, never a value of the data."""
+
+
+def note(text: str) -> None:
+    """Tell a person something, once for each place in the code that asks for it."""
+    warnings.warn(" ".join(text.split()), LowtideNote, stacklevel=3)

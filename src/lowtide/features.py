@@ -1,7 +1,5 @@
 """Which columns form one feature: an integer group for every column of the data."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Files and folders that appear whole or not at all, and their hashes."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import hashlib

@@ -1,7 +1,5 @@
 """Numbers, names and small tables as people read them: on a page, in a terminal, in a notebook, on a card."""
 
-from __future__ import annotations
-
 import html
 import math
 import re

@@ -5,8 +5,6 @@ one, and `import lowtide` stays light. Another package adds a kind by the entry 
 value is a `Modality`; its module must be light, too, since the command line reads its options.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterable
 from functools import cache

@@ -1,7 +1,5 @@
 """What a user may tell a verb about one kind of data: frozen dataclasses, which the command line makes flags of."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any

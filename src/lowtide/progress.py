@@ -1,7 +1,5 @@
 """A progress bar with time left, for work that takes more than a moment."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What a kind of data is to the layers: the `Modality` protocol and what travels through it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -207,7 +205,7 @@ class Modality(Protocol):
     # Density
 
     def fit_density(self, x: Any, s: ArrayLike | None, options: Any, groups: ArrayLike | None) -> Any:
-        """Fit a `Density`; see `TIDE.fit`. `options` are those of `lowtide.density.options`."""
+        """Fit a `Density`; see `TIDE.fit`. `options` are those of `lowtide.density.objectives`."""
         ...
 
     def read_encoder(self, config: Mapping[str, Any], tensors: Mapping[str, Any]) -> Any:
@@ -305,7 +303,7 @@ class Modality(Protocol):
     def open(self, source: Any, secret: Any, options: Any, *, progress: bool | None) -> Dataset:
         """Open a path or an object and find the secret: a name, or the values themselves where `source` is an object.
 
-        What a person should know is said by `lowtide.notes.note`.
+        What a person should know is said by `lowtide.errors.note`.
         """
         ...
 

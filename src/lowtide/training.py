@@ -3,8 +3,6 @@
 A caller says how its losses are made, as a generator; what follows a `yield` in it runs after the step on that loss.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice

@@ -4,8 +4,6 @@ The command line calls these functions and adds nothing but printing. A verb ope
 place, writes. What differs between kinds of data is asked of their `Modality`.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,20 +13,17 @@ from typing import Any
 import numpy as np
 
 from lowtide import modalities
-from lowtide.auditing.report import AuditReport, audit_samples
-from lowtide.auditing.verdict import Gate
+from lowtide.auditing.report import AuditReport, Gate, audit_samples
 from lowtide.density.artefact import Density
 from lowtide.density.tide import TIDE
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.certificate import PolicyName
-from lowtide.disclose.keys import open_noise
+from lowtide.disclose.noise import open_noise
 from lowtide.disclose.obfuscator import Obfuscator
-from lowtide.disclose.plan_file import Plan
-from lowtide.disclose.release import Release, Tally, card_paths, find_card
-from lowtide.errors import LowtideError, LowtideTypeError
+from lowtide.disclose.plan_file import Plan, Release, Tally, card_paths, find_card
+from lowtide.errors import LowtideError, LowtideTypeError, note
 from lowtide.files import sha256_of, write_whole
-from lowtide.notes import note
 from lowtide.options import read_options
 from lowtide.progress import progress_bar
 from lowtide.protocols import Dataset, Modality

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from lowtide import worlds
-from lowtide.attack.calibration import calibrate
-from lowtide.attack.scores import information
+from lowtide.attack.scores import calibrate, information
 from lowtide.splits import stratified
 
 PRIOR = np.array([0.3, 0.7])
@@ -53,7 +52,7 @@ def test_a_misleading_attacker_is_silenced():
     assert calibration.gain == 0
 
 
-def test_no_mistake_in_few_rows_is_no_certainty():
+def test_few_rows_without_a_mistake_do_not_give_certainty():
     codes = np.tile([0, 1], 5)
     few = calibrate(50 * np.eye(2)[codes], codes, prior=np.array([0.5, 0.5]))
     assert few(np.array([[50.0, 0.0]]))[0, 1] == pytest.approx(0.5 / 12)

@@ -10,7 +10,7 @@ from lowtide import worlds
 from lowtide.attack.lower_bound import audit_divergence, lower_bound
 from lowtide.attack.panel import attack
 from lowtide.errors import LowtideError
-from lowtide.worlds.enumerable import EnumerableWorld
+from lowtide.worlds.base import EnumerableWorld
 
 SEEDS = 200
 FAILURE = 0.3  # generous, so that a bound that fails too often shows in 200 trials
@@ -33,7 +33,7 @@ def released(world, n, seed, scale):
 @pytest.mark.parametrize(
     ("world", "scale"), [(worlds.two_points(0.3), 1.0), (worlds.two_points(0.5), 30.0), (three_classes(), 0.5)]
 )
-def test_coverage(world, scale, epsilon):
+def test_the_lower_bound_holds_at_its_stated_confidence(world, scale, epsilon):
     law = world.release(np.array([True]), scale)
     forward, reverse = law.forward(epsilon), law.reverse(epsilon)
     failures = 0
@@ -81,7 +81,7 @@ def test_too_large_an_epsilon_shows_nothing():
 
 
 @given(st.integers(0, 100), st.floats(0.0, 2.0), st.integers(2, 4))
-def test_renaming_classes_and_rescaling_scores(seed, epsilon, classes):
+def test_the_bound_ignores_class_names_and_the_scale_of_scores(seed, epsilon, classes):
     rng = np.random.default_rng(seed)
     s = rng.integers(0, classes, 120)
     density = rng.standard_normal((120, classes)) + 2 * np.eye(classes)[s]
@@ -93,7 +93,7 @@ def test_renaming_classes_and_rescaling_scores(seed, epsilon, classes):
     assert ((found.forward >= 0) & (found.forward <= 1) & (found.reverse >= 0) & (found.reverse <= 1)).all()
 
 
-def test_classes_that_are_ruled_out():
+def test_scores_may_rule_classes_out():
     world = worlds.rare_value(0.5)
     x, s = world.sample(4000, seed=0)
     density, law = world.density(x), world.release(np.array([False]))
@@ -132,6 +132,6 @@ def test_the_attack_on_a_release_proves_its_divergence():
         (np.zeros((4, 2)), [0, 1, 1, 0], {"epsilon": -0.1}, "epsilon"),
     ],
 )
-def test_refusals(density, s, change, message):
+def test_bad_arguments_are_refused(density, s, change, message):
     with pytest.raises(LowtideError, match=message):
         lower_bound(density, s, **{"epsilon": 0.1, **change})

@@ -95,7 +95,7 @@ def test_information_does_not_exceed_the_worlds():
         assert np.mean([estimate.value for estimate in estimates]) > 0.6 * world.information(), name
 
 
-def test_same_seed_same_report():
+def test_the_same_seed_gives_the_same_attack_report():
     x, s = worlds.shifted_gaussian(3, dimension=3).sample(200, seed=0)
     one, other = (attack(x, s, seed=4) for _ in range(2))
     third = attack(x, s, seed=5, attackers=QUICK)
@@ -190,17 +190,17 @@ class TestRefusals:
             ({"s": np.array([0] * 36 + [1] * 4)}, "1 of the 2 classes of s have fewer than 5 rows"),
         ],
     )
-    def test_arguments(self, change, message):
+    def test_bad_arguments_are_refused(self, change, message):
         arguments = {"release": self.x, "s": self.s, "attackers": QUICK, **change}
         with pytest.raises(LowtideError, match=message):
             attack(arguments.pop("release"), arguments.pop("s"), **arguments)
 
-    def test_few_rows(self):
+    def test_too_few_rows_are_refused(self):
         with pytest.raises(LowtideError, match="at least 20 rows"):
             attack(self.x[:18], self.s[:18])
 
     @pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
-    def test_the_secret_inside(self, library):
+    def test_a_secret_inside_the_data_is_refused(self, library):
         table = library.DataFrame({"x": self.x[:, 0], "group": self.s})
         with pytest.raises(LowtideError, match="release still holds the secret's own column 'group'; drop it"):
             attack(table, table["group"], attackers=QUICK)
@@ -222,7 +222,7 @@ def test_given_test_rows_are_the_ones_that_are_judged():
     ("test", "message"),
     [(np.zeros(300, bool), "every class on both sides"), (np.arange(300), r"test must be booleans of shape \(300,\)")],
 )
-def test_test_rows_that_cannot_be(test, message):
+def test_invalid_test_rows_are_refused(test, message):
     x, s = worlds.redundant_bit(2).sample(300, seed=4)
     with pytest.raises(LowtideError, match=message):
         attack(x, s, test=test, progress=False)
@@ -260,7 +260,7 @@ class TestAttackersOfAUser:
         assert all(one.information.low > 0.05 for one in report.retrained)
         assert not hasattr(tree, "tree_"), "a copy is fitted"
 
-    def test_one_classifier_alone_and_the_same_seed_twice(self):
+    def test_one_classifier_with_the_same_seed_gives_the_same_report(self):
         x, s = self.rows()
         forest = RandomForestClassifier(5)
         first, second = (attack(x, s, attackers=forest, progress=False) for _ in range(2))
@@ -282,7 +282,7 @@ class TestAttackersOfAUser:
             assert report.headline.accuracy.value > 0.9
 
     @pytest.mark.parametrize("wrong", [3, object()])
-    def test_anything_else_is_refused(self, wrong):
+    def test_an_attacker_that_is_not_a_classifier_is_refused(self, wrong):
         with pytest.raises(LowtideError, match="a scikit-learn classifier with predict_proba"):
             attack(*self.rows(), attackers=["boosted trees", wrong])
 

@@ -73,7 +73,7 @@ def test_constant_scores_tell_nothing_and_the_interval_says_how_surely():
     assert large.high - large.low < 0.2 * (small.high - small.low)
 
 
-def test_no_mistake_is_not_certainty():
+def test_scores_without_a_mistake_do_not_give_certainty():
     codes = np.repeat([0, 1], 30)
     area, right = scores.auc(binary(codes * 0.8 + 0.1), codes), scores.accuracy(binary(codes * 0.8 + 0.1), codes)
     assert area.value == right.value == area.high == right.high == 1.0
@@ -121,7 +121,7 @@ def test_a_higher_level_widens_every_interval():
         ([[0.5, 0.5]] * 3, [1, 1, 1], "single class"),
     ],
 )
-def test_what_cannot_be_scored_is_refused(q, codes, message):
+def test_bad_scores_are_refused(q, codes, message):
     with pytest.raises(LowtideError, match=message):
         scores.auc(np.array(q), np.array(codes))
 

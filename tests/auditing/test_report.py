@@ -7,8 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lowtide.auditing.report import HEADER, audit_samples
-from lowtide.auditing.verdict import Gate
+from lowtide.auditing.report import HEADER, Gate, audit_samples
 from lowtide.errors import LowtideError
 from lowtide.interface import Estimate
 from lowtide.worlds import gaussian_xor, naive_bayes_text, rare_value, redundant_bit, shifted_gaussian
@@ -59,7 +58,7 @@ def test_a_copy_of_the_secret_left_untouched_is_read():
     assert audit_samples(release, s, clean=x, estimate=truth, attackers=FAST).verdict.trusted
 
 
-def test_noise_on_the_telling_value_alone_is_seen():
+def test_noise_on_the_leaking_value_alone_is_detected():
     x, s = rare_value(0.4).sample(1500, seed=5)
     release = np.where(x == 1, x + 1000 * np.random.default_rng(6).normal(size=x.shape), x)
     found = audit_samples(release, s, clean=x, attackers=FAST)
@@ -77,7 +76,7 @@ def test_an_honest_estimate_is_trusted_and_a_too_small_one_is_not(shifted):
     assert small.distrust.startswith("Do not trust the estimate")
 
 
-def test_data_that_tell_nothing_are_seldom_said_to_be_read():
+def test_independent_data_is_seldom_reported_as_readable():
     world = shifted_gaussian(dimension=2)
     said = []
     for seed in range(40):
@@ -91,7 +90,7 @@ def test_data_that_tell_nothing_are_seldom_said_to_be_read():
     assert (np.sum(said, axis=0) <= 2).all()
 
 
-def test_a_limit_is_kept_or_not(shifted):
+def test_the_verdict_says_whether_the_limit_is_kept(shifted):
     x, s = shifted
     value = audit_samples(x, s, attackers=FAST).attacks.headline.information.value
     assert audit_samples(x, s, attackers=FAST, fail_above=value + 0.01).verdict.passed is True
@@ -159,7 +158,7 @@ def test_the_table_puts_the_retrained_attackers_first(full):
     assert rows[0][5] == f"{bits.value:.3f} [{bits.low:.3f}, {bits.high:.3f}]"
 
 
-def test_the_summary_says_it_all(full):
+def test_the_summary_holds_every_figure(full):
     text = full.text()
     assert text.startswith("An attacker guesses the vote right ")
     for part in (
@@ -173,7 +172,7 @@ def test_the_summary_says_it_all(full):
     assert "the clean data to" in text
 
 
-def test_only_what_was_asked_for_is_reported(shifted):
+def test_only_requested_parts_are_reported(shifted):
     x, s = shifted
     found = audit_samples(x, s, attackers=FAST, epsilon=None)
     plain = found.to_json()
@@ -182,7 +181,7 @@ def test_only_what_was_asked_for_is_reported(shifted):
     assert "changed" not in found.text()
 
 
-def test_images_get_a_psnr_and_none_at_all_is_null_in_json(shifted):
+def test_images_get_a_psnr_and_a_missing_psnr_is_null_in_json(shifted):
     x, s = shifted
     pixels = np.clip(x / 8 + 0.5, 0, 1)
     found = audit_samples(pixels, s, clean=pixels, attackers=FAST, peak=1.0)
@@ -193,7 +192,7 @@ def test_images_get_a_psnr_and_none_at_all_is_null_in_json(shifted):
     assert "to an R² of 1.000" in darker.text()
 
 
-def test_text_changes_without_a_distance():
+def test_changed_texts_have_no_distance():
     s = np.arange(200) % 2
     clean = pd.DataFrame({"beast": np.where(s, "HIPPO", "RHINO")})
     found = audit_samples(clean.assign(beast="*"), s, clean=clean, attackers=FAST, epsilon=None)
@@ -222,7 +221,7 @@ def test_sparse_rows_are_judged_too():
     assert found.utility.dropped == ()
 
 
-def test_the_same_seed_gives_the_same_report(shifted):
+def test_the_same_seed_gives_the_same_audit_report(shifted):
     x, s = shifted
     first, again, other = (audit_samples(x, s, attackers=FAST, seed=seed).to_json() for seed in (4, 4, 5))
     assert first == again
@@ -247,7 +246,7 @@ def test_the_same_seed_gives_the_same_report(shifted):
         ({"release": pd.DataFrame({"vote": np.zeros(40)}), "s": pd.Series([0, 1] * 20, name="vote")}, "column 'vote'"),
     ],
 )
-def test_refuses_what_it_cannot_audit(change, message):
+def test_bad_arguments_of_an_audit_are_refused(change, message):
     arguments = {"release": np.eye(2)[np.arange(40) % 2], "s": np.arange(40) % 2, "attackers": FAST, **change}
     with pytest.raises(LowtideError, match=message) as caught:
         audit_samples(arguments.pop("release"), arguments.pop("s"), **arguments)

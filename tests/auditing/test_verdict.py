@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowtide.attack.panel import AttackReport
-from lowtide.auditing.verdict import Gate, give_verdict
+from lowtide.auditing.report import Gate, give_verdict
 from lowtide.errors import LowtideError
 from lowtide.formatting import percentages
 from lowtide.interface import Attack, Estimate
@@ -51,7 +51,7 @@ def test_the_sentence_names_the_attack_the_clean_data_and_guessing():
     assert str(verdict) == f"{verdict.sentence} {verdict.lower_bound_note}"
 
 
-def test_without_clean_data_it_says_what_is_not_known():
+def test_the_sentence_without_clean_data_names_what_is_unknown():
     verdict = give_verdict(report(clean=None))
     assert verdict.sentence == "An attacker guesses the secret right 54 % of the time; guessing blindly gives 52 %."
     assert verdict.conclusive is None
@@ -71,7 +71,7 @@ def test_without_clean_data_it_says_what_is_not_known():
         ((1.0, 0.5, 0.0), ("100 %", "50 %", "0 %")),
     ],
 )
-def test_percentages(shares, words):
+def test_accuracies_are_written_as_percentages(shares, words):
     assert percentages(*shares) == words
 
 
@@ -100,7 +100,7 @@ def test_the_estimate_is_distrusted_only_when_the_whole_interval_of_the_attack_l
         assert str(found).startswith("Do not trust the estimate: it puts the leakage at 0.0400 nats")
 
 
-def test_rounding_is_no_information():
+def test_information_within_rounding_of_zero_counts_as_zero():
     rounding = Estimate(2e-16, 2e-16, 2e-16, 400)
     verdict = give_verdict(report(0.5, rounding, clean=(0.53, rounding)), Estimate(0.0, 0.0, 0.0, 400))
     assert give_verdict(report(0.5, rounding), fail_above=0.0).passed
@@ -143,13 +143,13 @@ def test_attackers_that_cannot_read_the_clean_data_but_break_the_limit_fail():
         (0, False),
     ],
 )
-def test_a_gate_compares_the_point_value(gate, passed):
+def test_a_limit_is_compared_with_the_point_estimate(gate, passed):
     verdict = give_verdict(report(), fail_above=gate)
     assert verdict.passed is passed
     assert verdict.gate.endswith("passed." if passed else "failed.")
 
 
-def test_the_gate_says_what_it_compared():
+def test_the_verdict_names_the_values_it_compared():
     assert give_verdict(report(), fail_above=Gate.accuracy(0.535)).gate == (
         "Gate: the strongest attacker gets 54.0 %, and at most 53.5 % are allowed: failed."
     )
@@ -167,6 +167,6 @@ def test_the_gate_says_what_it_compared():
         (lambda: give_verdict(report(), fail_above=-1.0), "limit must lie in"),
     ],
 )
-def test_refuses_limits_and_estimates_that_mean_nothing(make, message):
+def test_invalid_limits_and_estimates_are_refused(make, message):
     with pytest.raises(LowtideError, match=message):
         make()

@@ -19,7 +19,7 @@ VERBS = {
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_files_that_are_no_tables(verb, refused, tmp_path):
+def test_files_that_are_not_tables_are_refused(verb, refused, tmp_path):
     options = VERBS[verb]
     assert "there is no file" in refused(verb, tmp_path / "missing.csv", *options)
     assert "empty file" in refused(verb, write(tmp_path / "empty.csv", ""), *options)
@@ -31,13 +31,13 @@ def test_files_that_are_no_tables(verb, refused, tmp_path):
     assert "damaged" in refused(verb, write(tmp_path / "bad.parquet", "PAR1 not at all"), *options)
 
 
-def test_a_folder_is_no_table(refused, tmp_path):
+def test_a_folder_in_place_of_a_table_is_refused(refused, tmp_path):
     (tmp_path / "folder.csv").mkdir()
     assert "is a folder" in refused("scan", tmp_path / "folder.csv", "--secret", "beast")
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_secrets_that_cannot_be_learnt(verb, refused, home, tmp_path):
+def test_secrets_that_cannot_be_learnt_are_refused(verb, refused, home, tmp_path):
     assert "did you mean 'beast'" in refused(verb, home.survey, "--secret", "beasts")
     lines = [f"{i % 7},{i},Z" for i in range(10_000)]
     table = write(tmp_path / "t.csv", "\n".join(["a,many,one", *lines]) + "\n")
@@ -71,7 +71,7 @@ def test_secrets_that_cannot_be_learnt(verb, refused, home, tmp_path):
         (("--mechanism", "gaussian", "--delta", 0.1), "epsilon"),
     ],
 )
-def test_options_of_a_plan(options, said, refused, home):
+def test_bad_options_of_a_plan_are_refused(options, said, refused, home):
     assert said in refused("plan", home.survey, "--secret", "beast", "--steps", 40, *options)
 
 
@@ -85,7 +85,7 @@ def test_places_that_cannot_be_written_are_refused_before_the_work(option, refus
         assert str(place) in line
 
 
-def test_nothing_overwrites_what_is_read(refused, home, tmp_path):
+def test_output_files_never_overwrite_input_files(refused, home, tmp_path):
     data = home.survey.read_bytes()
     release = ("release", home.survey, "--plan", home.plan)
     audit = ("audit", home.shared, "--reference", home.survey, "--secret", "beast")
@@ -105,7 +105,7 @@ def test_nothing_overwrites_what_is_read(refused, home, tmp_path):
     assert "both name" in refused(*release, "--out", tmp_path / "a.csv", "--json", tmp_path / "a.card.json")
 
 
-def test_releases_that_do_not_fit_the_plan(refused, home, survey, tmp_path):
+def test_tables_that_do_not_fit_the_plan_are_refused(refused, home, survey, tmp_path):
     plan = ("--plan", home.plan, "--out", tmp_path / "a.csv")
     other = survey(tmp_path / "other.csv", columns=("person", "age", "beast"))
     line = refused("release", other, *plan)
@@ -122,7 +122,7 @@ def test_releases_that_do_not_fit_the_plan(refused, home, survey, tmp_path):
     assert "no such folder" in refused("release", home.survey, "--plan", home.plan, "--out", "no such folder/a.csv")
 
 
-def test_plans_that_are_none(refused, home, tmp_path):
+def test_files_that_are_not_plans_are_refused(refused, home, tmp_path):
     good = home.plan.read_text()
     plain = json.loads(good)
     for name, text in {
@@ -145,7 +145,7 @@ def test_plans_that_are_none(refused, home, tmp_path):
     refused("release", home.survey, "--plan", tmp_path, "--out", tmp_path / "a.csv")
 
 
-def test_cards_that_are_none(refused, home, tmp_path):
+def test_files_that_are_not_cards_are_refused(refused, home, tmp_path):
     good = (home.folder / "r.json").read_text()
     plain = json.loads(good)
     for name, text in {
@@ -161,7 +161,7 @@ def test_cards_that_are_none(refused, home, tmp_path):
     refused("show", tmp_path / "missing.json")
 
 
-def test_audits_of_what_is_no_release_of_the_reference(refused, home, survey, tmp_path):
+def test_audits_of_files_that_do_not_match_the_reference_are_refused(refused, home, survey, tmp_path):
     few = survey(tmp_path / "few.csv", rows=100, columns=("age", "town"))
     checked = ("--reference", home.survey, "--secret", "beast")
     line = refused("audit", few, *checked)
@@ -173,14 +173,14 @@ def test_audits_of_what_is_no_release_of_the_reference(refused, home, survey, tm
     assert "budget" in refused("audit", home.shared, *checked, "--fail-above", "little")
 
 
-def test_figures_that_cannot_be_written(refused, home, tmp_path):
+def test_figures_that_cannot_be_written_are_refused(refused, home, tmp_path):
     write(tmp_path / "file", "no folder")
     assert "--figures" in refused(
         "scan", home.survey, "--secret", "beast", "--report", tmp_path / "a.html", "--figures", tmp_path / "file"
     )
 
 
-def test_a_demo_that_could_not_keep_its_results(refused, tmp_path):
+def test_a_demo_that_cannot_write_its_results_is_refused(refused, tmp_path):
     assert "--json" in refused("demo", "--out", tmp_path / "demo", "--json", tmp_path / "no such folder" / "d.json")
     write(tmp_path / "file", "no folder")
     assert "--out" in refused("demo", "--out", tmp_path / "file")

@@ -9,6 +9,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from lowtide.cli.main import app
+from lowtide.images import attackers
 
 SIDE, COUNT = 24, 200
 
@@ -37,6 +38,14 @@ def faces(folder, *, suffix="png", seed=0, sizes=None):
     return folder
 
 
+@pytest.fixture(scope="module", autouse=True)
+def short_training():
+    """Checking networks take 40 steps in place of 200: the smile is in their edges, which need no network."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attackers, "_FEWEST_STEPS", 40)
+        yield
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     return tmp_path_factory.mktemp("images")
@@ -49,6 +58,7 @@ def folder(place):
 
 @pytest.fixture(scope="module")
 def planned(place, folder):
+    """Takes more than 10 s: a network attacks every plan that is tried."""
     options = ("--patch", 4, "--attacker-accuracy", 0.65, "--report", place / "plan.html")
     done = run("plan", folder, "--secret", "smile", *options, "--out", place / "plan.lowtide")
     assert done.exit_code == 0, done.output
@@ -68,7 +78,7 @@ def pixels_of(folder):
 
 def test_a_scan_finds_the_mouth(place, folder):
     report, told = place / "scan.html", place / "scan.json"
-    options = ("--patch", 6, "--steps", 60, "--json", told, "--report", report, "--figures", place / "figures")
+    options = ("--patch", 6, "--steps", 40, "--json", told, "--report", report, "--figures", place / "figures")
     done = run("scan", folder, "--secret", "smile", *options)
     assert done.exit_code == 0, done.output
     found = json.loads(told.read_text())
@@ -89,7 +99,7 @@ def test_the_plan_hides_the_mouth_and_little_else(planned):
     assert not cells[0].all()
 
 
-def test_what_is_shown_is_pixel_exact_and_the_secret_is_gone(folder, released):
+def test_shown_patches_are_pixel_exact_and_the_secret_is_not_in_the_release(folder, released):
     before, after = pixels_of(folder), pixels_of(released)
     same = (before == after).all(axis=(0, 3))
     assert same.any()
@@ -101,7 +111,7 @@ def test_what_is_shown_is_pixel_exact_and_the_secret_is_gone(folder, released):
     assert (released.parent / "shared.card.md").is_file()
 
 
-def test_names_that_tell_are_noticed_before_they_are_released(place, folder, planned):
+def test_file_names_that_reveal_the_secret_are_noted_at_release(place, folder, planned):
     told = place / "told"
     told.mkdir()
     with (folder / "metadata.csv").open() as file:
@@ -118,7 +128,7 @@ def test_names_that_tell_are_noticed_before_they_are_released(place, folder, pla
     assert "tell the secret" not in quiet.output
 
 
-def test_an_audit_reads_the_smile_before_and_hardly_after(place, folder, released):
+def test_an_audit_reads_the_smile_in_the_clean_images_and_hardly_in_the_release(place, folder, released):
     report, told = place / "audit.html", place / "audit.json"
     options = ("--reference", folder, "--secret", "smile", "--utility", "hat", "--json", told, "--report", report)
     who = ("--attacker", "edges")
@@ -186,7 +196,7 @@ def test_mixed_sizes_are_named_and_can_be_resized(tmp_path):
     assert "--resize" in done.output
 
 
-def test_tables_and_patches_do_not_mix(folder, tmp_path):
+def test_a_column_name_is_refused_where_patches_are_expected(folder, tmp_path):
     done = run("plan", folder, "--secret", "smile", "--keep", "hat", "--out", tmp_path / "plan")
     assert done.exit_code == 2
     assert "numbers of patches or boxes" in done.output

@@ -32,13 +32,13 @@ def write_rows(path, rows):
     return path
 
 
-def test_without_ids_it_says_so(home, noisy, refused, tmp_path):
+def test_a_noised_release_without_ids_says_so(home, noisy, refused, tmp_path):
     key = tmp_path / "noise.key"
     line = refused("release", home.survey, "--plan", noisy, "--out", tmp_path / "a.csv", "--key-file", key)
     assert "--ids" in line
 
 
-def test_the_same_key_gives_the_same_bytes(home, noisy, lowtide, tmp_path):
+def test_the_same_key_file_gives_the_same_release(home, noisy, lowtide, tmp_path):
     options = ("--plan", noisy, "--ids", "person", "--key-file", tmp_path / "noise.key")
     first, second = tmp_path / "first.csv", tmp_path / "second.csv"
     ran = lowtide("release", home.survey, *options, "--out", first)
@@ -54,7 +54,7 @@ def test_the_same_key_gives_the_same_bytes(home, noisy, lowtide, tmp_path):
     assert {row["person"] for row in after} == {"hidden"}
 
 
-def test_the_order_of_rows_does_not_matter(home, noisy, lowtide, tmp_path):
+def test_noise_does_not_depend_on_the_order_of_rows(home, noisy, lowtide, tmp_path):
     options = ("--plan", noisy, "--ids", "person", "--key-file", tmp_path / "noise.key")
     turned = write_rows(tmp_path / "turned.csv", rows_of(home.survey)[::-1])
     assert lowtide("release", home.survey, *options, "--out", tmp_path / "a.csv").code == 0
@@ -62,7 +62,7 @@ def test_the_order_of_rows_does_not_matter(home, noisy, lowtide, tmp_path):
     assert rows_of(tmp_path / "a.csv") == rows_of(tmp_path / "b.csv")[::-1]
 
 
-def test_without_a_key_file_noise_is_fresh_and_it_says_so(home, noisy, lowtide, tmp_path):
+def test_without_a_key_file_noise_is_fresh_and_a_note_says_so(home, noisy, lowtide, tmp_path):
     for name in ("a.csv", "b.csv"):
         ran = lowtide("release", home.survey, "--plan", noisy, "--ids", "row", "--out", tmp_path / name)
         assert ran.code == 0, ran.err
@@ -80,7 +80,7 @@ def test_ids_that_repeat_or_are_missing_are_refused(home, noisy, refused, tmp_pa
     assert "missing" in refused("release", holes, *out, "--ids", "person")
 
 
-def test_ids_that_come_again_in_a_later_batch_are_refused(home, noisy, refused, lowtide, tmp_path):
+def test_ids_repeated_in_a_later_batch_are_refused(home, noisy, refused, lowtide, tmp_path):
     few = read(home.survey)
     table = pa.concat_tables([few] * 220)  # more rows than are read at once
     ids = [f"P{i}" for i in range(len(table))]

@@ -8,14 +8,14 @@ from lowtide.disclose.plan_file import Plan
 
 
 @pytest.mark.parametrize("policy", ["sequential", "paper"])
-def test_a_json_file_is_refused_before_anything_is_read(policy, refused, tmp_path):
+def test_a_json_target_for_a_network_plan_is_refused_before_reading(policy, refused, tmp_path):
     missing = tmp_path / "no such table.csv"  # it would be reported if it were looked for first
     line = refused("plan", missing, "--secret", "beast", "--policy", policy, "--out", tmp_path / "survey.json")
     assert "survey.lowtide" in line
     assert "survey.lowtide" not in line.split("such as")[0]
 
 
-def test_a_folder_that_is_no_plan_is_refused_first(refused, tmp_path):
+def test_a_folder_that_is_not_a_plan_is_refused_before_the_work(refused, tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "precious.txt").write_text("mine")
@@ -24,7 +24,7 @@ def test_a_folder_that_is_no_plan_is_refused_first(refused, tmp_path):
 
 
 @pytest.mark.parametrize("policy", ["sequential", "paper"])
-def test_a_folder_holds_the_network_and_releases(home, lowtide, tmp_path, policy):
+def test_a_plan_folder_holds_the_network_and_can_release(home, lowtide, tmp_path, policy):
     folder, shared = tmp_path / "survey.lowtide", tmp_path / "shared.csv"
     options = ("--policy", policy, "--epsilon", 0.3, "--steps", 40)
     ran = lowtide("plan", home.survey, "--secret", "beast", *options, "--out", folder, "--json", tmp_path / "p.json")

@@ -40,7 +40,7 @@ def test_every_verb_is_tested():
     assert {command.name for command in app.registered_commands} == set(VERBS)
 
 
-def test_version(lowtide):
+def test_version_is_printed(lowtide):
     assert lowtide("--version").out.strip() == f"lowtide {package.__version__}"
 
 
@@ -53,13 +53,13 @@ def test_reproduce_runs_an_experiment(lowtide, tmp_path):
     assert "usage: paper_failures" in lowtide("reproduce", "paper_failures", "--help").out
 
 
-def test_reproduce_lists_what_there_is(refused):
+def test_reproduce_lists_the_experiments_when_a_name_is_wrong(refused):
     line = refused("reproduce", "paper_failure")
     assert "paper_failures" in line
     assert "synthetic" in line
 
 
-def test_warnings_are_notes(capsys):
+def test_warnings_of_a_verb_are_printed_as_notes(capsys):
     @reported
     def verb():
         warnings.warn("the training estimate lies\nabove the held-out interval", stacklevel=1)
@@ -71,7 +71,7 @@ def test_warnings_are_notes(capsys):
         warnings.warn("as usual", stacklevel=1)
 
 
-def test_the_warning_of_an_overfit_is_a_note(lowtide, tmp_path):
+def test_the_overfitting_warning_of_a_scan_is_printed_as_a_note(lowtide, tmp_path):
     # Three of twenty columns tell a little; the network finds more in its own rows than in others.
     rng = np.random.default_rng(1)
     s = rng.integers(0, 2, 300)
@@ -88,7 +88,7 @@ def test_the_warning_of_an_overfit_is_a_note(lowtide, tmp_path):
     assert "UserWarning" not in ran.err
 
 
-def test_problems_with_files_are_one_line(capsys, tmp_path):
+def test_file_errors_are_one_line(capsys, tmp_path):
     @reported
     def verb():
         (tmp_path / "missing").read_text()
@@ -102,7 +102,7 @@ def test_problems_with_files_are_one_line(capsys, tmp_path):
     assert said.count("\n") == 1
 
 
-def test_the_program_itself_says_what_is_wrong(tmp_path):
+def test_the_installed_program_prints_errors_in_an_ascii_terminal(tmp_path):
     # In a terminal that knows no Greek, and into pipes.
     with start("scan", "missing.csv", "--secret", "ε", cwd=tmp_path, env={"PYTHONIOENCODING": "ascii"}) as process:
         out, err = process.communicate()

@@ -133,14 +133,14 @@ def test_a_scan_finds_the_telling_words(place, scanned):
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
-def test_the_same_texts_in_other_formats(place, scanned, lowtide, suffix):
+def test_texts_in_other_formats_give_the_same_scan(place, scanned, lowtide, suffix):
     other = write(place / f"posts.{suffix}", ROWS)
     ran = lowtide("scan", other, *FAST, "--json", place / f"{suffix}.json")
     assert ran.code == 0, ran.err
     assert json.loads((place / f"{suffix}.json").read_text()) == json.loads((place / "s.json").read_text())
 
 
-def test_a_folder_for_each_class(tmp_path, lowtide):
+def test_a_folder_for_each_class_is_scanned(tmp_path, lowtide):
     for number, row in enumerate(ROWS):
         (tmp_path / "classes" / row["beast"]).mkdir(parents=True, exist_ok=True)
         (tmp_path / "classes" / row["beast"] / f"{number:04}.txt").write_text(row["text"])
@@ -158,7 +158,7 @@ def test_a_folder_for_each_class(tmp_path, lowtide):
     assert judged.code == 0, judged
 
 
-def test_the_plan_hides_what_tells_and_keeps_the_rest(place, planned):
+def test_the_plan_hides_charged_words_and_keeps_the_rest(place, planned):
     policy = Plan.load(place / "plan").hider.policy
     assert {*TELLING[0], *TELLING[1]} <= set(policy.terms)
     assert policy.kept > 0.5
@@ -194,7 +194,7 @@ def test_a_release_has_the_same_texts_in_the_same_order(place, released):
     assert (place / "shared.card.md").is_file()
 
 
-def test_attackers_learn_before_and_hardly_after(place, audited):
+def test_an_audit_reads_the_clean_texts_and_hardly_the_release(place, audited):
     found = json.loads((place / "a.json").read_text())
     best = {}
     for one in found["attacks"]:
@@ -207,7 +207,7 @@ def test_attackers_learn_before_and_hardly_after(place, audited):
     assert "passed" in audited.out
 
 
-def test_a_gate_that_is_not_passed_is_exit_code_1(place, corpus, lowtide):
+def test_a_release_above_the_limit_exits_with_1(place, corpus, lowtide):
     as_it_is = write(place / "as_it_is.csv", [{"text": text} for text in TEXTS])
     gate = ("--attacker", "words", "--fail-above", "0.05")
     ran = lowtide("audit", as_it_is, "--reference", corpus, *COLUMNS, *gate)
@@ -217,7 +217,7 @@ def test_a_gate_that_is_not_passed_is_exit_code_1(place, corpus, lowtide):
 
 
 @pytest.mark.parametrize("how", ["drop", "mask", "replace"])
-def test_ways_to_hide(place, corpus, lowtide, how):
+def test_words_are_masked_dropped_or_replaced(place, corpus, lowtide, how):
     plan = place / f"plan-{how}"
     ran = lowtide("plan", corpus, *FAST, "--kept", "0.75", "--mechanism", how, "--out", plan)
     assert ran.code == 0, ran.err
@@ -253,7 +253,7 @@ def sections(page):
     return {name: (body, 'class="mark safe"' in body) for name, body in bodies.items()}
 
 
-def test_what_may_be_published_tells_no_word_and_no_label(place, scanned, planned, released, audited):
+def test_publishable_files_hold_no_word_and_no_label(place, scanned, planned, released, audited):
     files = ["p.json", "r.json", "a.json", "shared.card.json", "shared.card.md", "plan/card.json"]
     files += [str(path.relative_to(place)) for path in (place / "figures").glob("*.svg")]
     assert len(files) > 6
@@ -271,7 +271,7 @@ def test_what_may_be_published_tells_no_word_and_no_label(place, scanned, planne
     assert told(audited.out + audited.err + released.out + released.err) == set()
 
 
-def test_authors_are_released_only_on_the_users_word(place, corpus, lowtide):
+def test_authors_are_released_only_on_request(place, corpus, lowtide):
     for keep, names in (((), ["text"]), (("--keep", "author"), ["text", "author"])):
         plan, out = place / f"plan{len(names)}", place / f"out{len(names)}.jsonl"
         assert lowtide("plan", corpus, *FAST, "--kept", "0.9", *keep, "--out", plan).code == 0
@@ -280,7 +280,7 @@ def test_authors_are_released_only_on_the_users_word(place, corpus, lowtide):
         assert ("writer-00" in out.read_text()) == bool(keep)
 
 
-def test_what_a_person_should_know_is_noted(tmp_path, lowtide):
+def test_a_scan_notes_copies_and_texts_without_words(tmp_path, lowtide):
     def odd(k):
         if k < 50:
             return {"text": "" if k < 20 else "balan"}
@@ -294,7 +294,7 @@ def test_what_a_person_should_know_is_noted(tmp_path, lowtide):
     assert "31 texts are copies of earlier ones, and 33 texts have a copy by another author" in ran.err
 
 
-def test_secrets_of_any_kind(tmp_path, lowtide):
+def test_secrets_of_any_type_are_scanned(tmp_path, lowtide):
     names = {"dates": ("2020-01-01", "2021-02-03"), "truth": ("True", "False"), "signs": ("[/]b", "[red]\x1b[31m")}
     for kind, labels in names.items():
         data = changed(tmp_path, f"{kind}.csv", lambda k, labels=labels: {"beast": labels[(k // EACH) % 2]})
@@ -305,7 +305,7 @@ def test_secrets_of_any_kind(tmp_path, lowtide):
         assert lowtide("warn", "--model", tmp_path / kind, "zorrik").code == 0
 
 
-def test_texts_that_cannot_be_learnt_from(refused, corpus, tmp_path):
+def test_texts_that_cannot_be_learnt_from_are_refused(refused, corpus, tmp_path):
     line = refused("scan", corpus, "--text", "txt", "--secret", "beast")
     assert "no column 'txt'; did you mean 'text'" in line
     assert "'mood' of" in refused("scan", corpus, "--text", "mood", "--secret", "beast")
@@ -340,13 +340,13 @@ def test_texts_that_cannot_be_learnt_from(refused, corpus, tmp_path):
         (("--keep", "balan", "--hide", "Balan"), "both kept and hidden"),
     ],
 )
-def test_options_of_a_plan(options, said, refused, corpus):
+def test_bad_options_of_a_plan_are_refused(options, said, refused, corpus):
     line = refused("plan", corpus, *FAST, *options)
     assert said in line
     assert told(line.replace("beast", "")) <= {"balan"}
 
 
-def test_words_to_keep_and_to_hide(place, corpus, lowtide):
+def test_words_can_be_kept_and_hidden_by_name(place, corpus, lowtide):
     words = ("--keep", "Zorrik", "--hide", "balan")
     ran = lowtide("plan", corpus, *FAST, "--kept", "0.7", *words, "--out", place / "chosen")
     assert ran.code == 0, ran.err
@@ -356,7 +356,7 @@ def test_words_to_keep_and_to_hide(place, corpus, lowtide):
     assert "yalben" in hidden
 
 
-def test_releases_that_are_refused(refused, place, corpus, planned, home, tmp_path):
+def test_bad_releases_are_refused(refused, place, corpus, planned, home, tmp_path):
     plan = ("--plan", place / "plan")
     assert "cannot tell the format" in refused("release", corpus, *plan, "--out", tmp_path)
     assert ".parquet" in refused("release", corpus, *plan, "--out", tmp_path / "a.xlsx")
@@ -369,7 +369,7 @@ def test_releases_that_are_refused(refused, place, corpus, planned, home, tmp_pa
     assert "both name" in both
 
 
-def test_audits_that_are_refused(refused, place, corpus, scanned, released, home, tmp_path):
+def test_bad_audits_are_refused(refused, place, corpus, scanned, released, home, tmp_path):
     judge = ("--reference", corpus, *COLUMNS)
     assert "still holds the secret 'beast'" in refused("audit", corpus, *judge)
     short = write(tmp_path / "short.csv", [{"text": text} for text in TEXTS[:-1]])
@@ -384,7 +384,7 @@ def test_audits_that_are_refused(refused, place, corpus, scanned, released, home
     assert refused("audit", shared, *judge, "--plan", home.plan)
 
 
-def test_ctrl_c_leaves_nothing(tmp_path):
+def test_ctrl_c_during_a_plan_of_texts_leaves_no_file(tmp_path):
     odd = changed(tmp_path, "odd.csv", lambda k: {"text": ""} if k < 3 else {})
     command = [Path(sys.executable).parent / "lowtide", "scan", odd, *FAST[:-1], 1_000_000, "--save", "model"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -16,8 +16,8 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from lowtide.cli.commands import marked
 from lowtide.cli.main import app
-from lowtide.cli.warn import marked
 from lowtide.density.artefact import Density
 from lowtide.formatting import printable
 
@@ -44,7 +44,7 @@ def model(tmp_path_factory, lowtide):
     return folder / "model"
 
 
-def test_a_telling_word_is_named_and_taken_out(model, lowtide, tmp_path):
+def test_a_revealing_word_is_named_and_removed(model, lowtide, tmp_path):
     ran = lowtide("warn", "--model", model, "Balan, ZORRIK fipel unheard", "--json", tmp_path / "w.json")
     assert ran.code == 0, ran.err
     assert ran.out.startswith("Balan, ZORRIK fipel unheard\n")
@@ -65,7 +65,7 @@ def test_a_telling_word_is_named_and_taken_out(model, lowtide, tmp_path):
     assert np.abs(told).max() <= 0.5
 
 
-def test_a_text_that_tells_little_is_left_alone(model, lowtide):
+def test_a_text_under_the_budget_is_left_alone(model, lowtide):
     ran = lowtide("warn", "--model", model, "balan fipel")
     assert ran.code == 0
     assert "within the budget of 0.72" in ran.out
@@ -73,7 +73,7 @@ def test_a_text_that_tells_little_is_left_alone(model, lowtide):
     assert "0.70" in lowtide("warn", "--model", model, "balan fipel", "--budget", "0.7bits").out
 
 
-def test_the_standard_input(model):
+def test_a_text_is_read_from_standard_input(model):
     for given, said in (("Zorrik balan\n", "leave out zorrik"), ("", "knows none of these words")):
         ran = CliRunner().invoke(app, ["warn", "--model", str(model), "-"], input=given, catch_exceptions=False)
         assert ran.exit_code == 0
@@ -81,14 +81,14 @@ def test_the_standard_input(model):
 
 
 @pytest.mark.parametrize("text", ["", " ", "nothing known whatever", "!?", "שלום עולם", "\ud800"])
-def test_texts_of_unknown_words(model, lowtide, text):
+def test_a_text_of_unknown_words_reveals_nothing(model, lowtide, text):
     ran = lowtide("warn", "--model", model, "--", text)
     assert ran.code == 0
     assert "to other readers they may tell something" in ran.out
     assert "leave out" not in ran.out
 
 
-def test_no_sign_of_a_text_steers_the_terminal(model, lowtide):
+def test_control_characters_of_a_text_are_not_printed(model, lowtide):
     signs = "".join(map(chr, [*range(1, 9), *range(11, 32), 127, *range(128, 160), 0x202E, 0x2066, 0x200F, 0xFEFF]))
     text = f"zorrik \x1b[31mred\x1b]0;title\x07 {signs} \u202ebalan\u202c trenko\x9b2J שלום"
     ran = lowtide("warn", "--model", model, text)
@@ -108,21 +108,21 @@ def test_no_sign_of_a_text_steers_the_terminal(model, lowtide):
     assert "\x9b" not in shown
 
 
-def test_markup_is_text(model, lowtide):
+def test_markup_in_a_text_is_printed_as_text(model, lowtide):
     text = "zorrik [bold]x[/bold] [/] :smile: weight [kg]"
     ran = lowtide("warn", "--model", model, text)
     assert ran.code == 0
     assert ran.out.startswith(f"{text}\n")
 
 
-def test_what_is_printable():
+def test_only_printable_characters_are_kept():
     family, persian = "👩\u200d👩\u200d👧", "می\u200cخواهم"
     assert printable(f"a\tb\n{family} {persian}") == f"a\tb\n{family} {persian}"
     assert printable("a\x1b[2Jb\u202ec\r") == "a\ufffd[2Jb\ufffdc\ufffd"
 
 
 @pytest.mark.parametrize("piece", ["zorrik balan ", "x"])
-def test_a_million_signs(model, lowtide, piece):
+def test_a_text_of_a_million_characters_is_answered_in_seconds(model, lowtide, piece):
     start = time.process_time()
     ran = lowtide("warn", "--model", model, "--", (piece * 1_000_000)[:1_000_000])
     assert ran.code == 0
@@ -132,12 +132,12 @@ def test_a_million_signs(model, lowtide, piece):
 @pytest.mark.parametrize(
     ("budget", "said"), [("55%", "nats or bits"), ("99", "trimmed"), ("-1", "budget"), ("nan", "budget")]
 )
-def test_budgets(model, refused, budget, said):
+def test_bad_budgets_are_refused(model, refused, budget, said):
     assert said in refused("warn", "--model", model, "zorrik", f"--budget={budget}")
 
 
 @pytest.mark.parametrize("verb", ["warn", "export"])
-def test_models_that_are_none(verb, model, home, lowtide, refused, tmp_path):
+def test_files_that_are_not_models_are_refused(verb, model, home, lowtide, refused, tmp_path):
     def asked(path):
         if verb == "warn":
             return refused("warn", "--model", path, "zorrik in a private text")
@@ -175,7 +175,7 @@ def test_an_export_answers_for_another_program(model, lowtide, refused, tmp_path
     assert "would overwrite" in refused("export", model, "--out", model)
 
 
-def test_a_terminal_that_knows_no_greek(model, tmp_path):
+def test_a_warning_prints_in_an_ascii_terminal(model, tmp_path):
     command = [Path(sys.executable).parent / "lowtide", "warn", "--model", model, "zorrik שלום ε"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "ascii"}
     pipes = {"capture_output": True, "text": True}

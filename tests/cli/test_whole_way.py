@@ -94,7 +94,7 @@ def test_card_beside_the_release_is_of_these_rows(home, lowtide, survey, tmp_pat
     assert len(rows_of(tmp_path / "out.csv")) == 80
 
 
-def test_a_file_without_the_secret_and_in_another_order(home, lowtide, tmp_path):
+def test_a_file_without_the_secret_in_another_column_order_is_released(home, lowtide, tmp_path):
     order = ["town", "row", "gap", "country", "joined", "age", "person", "member", "income"]
     other, shared = tmp_path / "other.csv", tmp_path / "shared.csv"
     with other.open("w", newline="") as file:
@@ -106,7 +106,7 @@ def test_a_file_without_the_secret_and_in_another_order(home, lowtide, tmp_path)
     assert [{name: row[name] for name in order} for row in rows_of(home.shared)] == rows_of(shared)
 
 
-def test_a_file_whose_texts_look_like_numbers(home, lowtide, tmp_path):
+def test_texts_that_look_like_numbers_stay_texts(home, lowtide, tmp_path):
     rows = rows_of(home.survey)
     for row in rows:
         row["person"], row["town"] = str(10 * int(row["row"])), ""
@@ -121,7 +121,7 @@ def test_a_file_whose_texts_look_like_numbers(home, lowtide, tmp_path):
     assert {(row["person"], row["town"]) for row in released} == {("hidden", "hidden")}
 
 
-def test_audit_passes_what_was_hidden(home, audited):
+def test_audit_passes_a_release_that_hides_the_town(home, audited):
     assert audited.code == 0, audited.out + audited.err
     said = json.loads((home.folder / "a.json").read_text())
     assert said["verdict"]["passed"] is True
@@ -129,7 +129,7 @@ def test_audit_passes_what_was_hidden(home, audited):
     assert (home.folder / "audit" / "attacks.svg").is_file()
 
 
-def test_audit_fails_what_was_not_hidden(home, lowtide, tmp_path):
+def test_audit_fails_a_release_that_shows_the_town(home, lowtide, tmp_path):
     checked = ("--reference", home.survey, "--secret", "beast")
     raw = tmp_path / "raw.csv"
     with raw.open("w", newline="") as file:
@@ -144,7 +144,7 @@ def test_audit_fails_what_was_not_hidden(home, lowtide, tmp_path):
     assert "no card beside the release" in bad.err
 
 
-def test_rows_without_a_secret_are_released_but_not_judged(home, lowtide, survey, tmp_path):
+def test_rows_without_a_secret_are_released_but_not_attacked(home, lowtide, survey, tmp_path):
     holes, shared = survey(tmp_path / "holes.csv", gaps=20), tmp_path / "shared.csv"
     assert lowtide("release", holes, "--plan", home.plan, "--out", shared).code == 0
     assert len(rows_of(shared)) == 300
@@ -165,7 +165,7 @@ def test_a_card_of_another_release_is_noticed(home, lowtide, tmp_path):
     assert "hash on the card" in ran.err
 
 
-def test_a_secret_may_be_a_date_a_number_or_a_yes(home, lowtide, tmp_path):
+def test_a_secret_may_be_a_date_a_number_or_a_boolean(home, lowtide, tmp_path):
     secrets = {"day": ("2021-02-03", "2021-02-04"), "number": ("1.0", "2.0"), "yes": ("true", "false")}
     for name, values in secrets.items():
         table = tmp_path / f"{name}.csv"
@@ -177,11 +177,11 @@ def test_a_secret_may_be_a_date_a_number_or_a_yes(home, lowtide, tmp_path):
         assert (tmp_path / f"{name}.density" / "config.json").is_file()
 
 
-def test_columns_with_gaps_are_no_utility(home, lowtide, refused):
+def test_columns_with_missing_values_are_refused_as_utility(home, lowtide, refused):
     refused("plan", home.survey, "--secret", "beast", "--utility", "gap", "--steps", 40)
 
 
-def test_kept_hidden_and_useful_columns(home, lowtide, tmp_path):
+def test_a_plan_obeys_keep_hide_and_utility(home, lowtide, tmp_path):
     plan, shared = tmp_path / "plan.json", tmp_path / "shared.csv"
     options = (
         "--keep",
@@ -208,7 +208,7 @@ def test_kept_hidden_and_useful_columns(home, lowtide, tmp_path):
     assert "beast" not in after[0]
 
 
-def test_budgets_in_bits(home, lowtide, tmp_path):
+def test_budgets_can_be_given_in_bits(home, lowtide, tmp_path):
     plan = tmp_path / "plan.json"
     ran = lowtide("plan", home.survey, "--secret", "beast", "--budget", "0.03bits", "--steps", 40, "--out", plan)
     assert ran.code == 0, ran.err

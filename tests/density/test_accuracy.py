@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:the training estimate")
     ],
     ids=["shift of 3 in 10", "XOR of 2 in 10"],
 )
-def test_error_against_the_truth(world, limit):
+def test_density_error_against_the_exact_law_is_small(world, limit):
     tide = TIDE(random_state=0).fit(*world.sample(2000, seed=11))
     x, s = world.sample(4000, seed=12)
     at = np.arange(len(s)), s
@@ -28,7 +28,7 @@ def test_error_against_the_truth(world, limit):
     assert np.abs(tide.observed(x, half) - partial)[at].mean() < 1.5 * limit
 
 
-def test_intervals_hold_the_true_information():
+def test_information_intervals_cover_the_truth():
     world, hits, repetitions = worlds.shifted_gaussian(2, shift=1.5), 0, 30
     for seed in range(repetitions):
         tide = TIDE(max_steps=160, folds=3, random_state=seed).fit(*world.sample(500, seed=seed))

@@ -9,9 +9,7 @@ import torch
 from scipy import sparse
 
 from lowtide.density.artefact import Density, FitReport
-from lowtide.density.critics.base import Null
-from lowtide.density.critics.masked import Masked, Shape, initial_weights
-from lowtide.density.scaling import RankScaling
+from lowtide.density.critics.base import Masked, Null, RankScaling, Shape, initial_weights
 from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.images.encoder import Grid, ImageEncoder
@@ -44,13 +42,13 @@ def density(rows):
     return Density(classes, Features(GROUPS, names), critic, 3.0, TableEncoder((), (None,) * len(GROUPS)), report)
 
 
-def test_label_symmetry(density, rows):
+def test_renaming_the_labels_changes_no_answer(density, rows):
     untrimmed = Density(density.classes, density.features, density.critic, 50.0, density.encoder)
     total = (density.classes.prior * np.exp(untrimmed.prefixes(rows))).sum(axis=-1)
     np.testing.assert_allclose(total, 1.0, rtol=1e-5)
 
 
-def test_one_pass_equals_separate_questions(density, rows):
+def test_prefixes_in_one_pass_equal_separate_evaluations(density, rows):
     prefixes = density.prefixes(rows)
     for j in range(6):
         np.testing.assert_allclose(prefixes[:, j], density.observed(rows, np.arange(5) < j), atol=1e-4)
@@ -58,7 +56,7 @@ def test_one_pass_equals_separate_questions(density, rows):
     np.testing.assert_array_equal(prefixes[:, 0], 0.0)
 
 
-def test_a_mask_for_each_row(density, rows):
+def test_every_row_may_have_its_own_mask(density, rows):
     masks = np.random.default_rng(1).random((40, 5)) < 0.5
     alone = np.concatenate([density.observed(rows[i : i + 1], masks[i]) for i in range(40)])
     np.testing.assert_allclose(density.observed(rows, masks), alone, atol=1e-9)
@@ -91,13 +89,13 @@ def test_shapley_adds_up_and_matches_the_definition(density, rows):
     assert attribution.error.max() < 0.1
 
 
-def test_a_feature_nobody_looks_at_gets_nothing(density, rows):
+def test_a_feature_the_critic_ignores_has_shapley_value_zero(density, rows):
     ungated = Masked(density.critic.groups, density.critic.scaling, density.critic.weights, torch.zeros(6))
     plain = Density(density.classes, density.features, ungated, 3.0, density.encoder)
     np.testing.assert_allclose(plain.conditionals(rows)[:, 2], 0.0, atol=1e-6)
 
 
-def test_trim_bounds_every_answer(density, rows):
+def test_densities_are_trimmed(density, rows):
     tight = Density(density.classes, density.features, density.critic, 0.1, density.encoder)
     assert np.abs(tight(rows)).max() <= 0.1
     assert np.abs(tight.conditionals(rows)).max() <= 0.2 + 1e-9
@@ -112,7 +110,7 @@ def test_information_has_an_interval(density, rows):
         density.information(rows, ["x", "y"])
 
 
-def test_save_and_load(density, rows, tmp_path):
+def test_a_saved_density_answers_the_same(density, rows, tmp_path):
     density.save(tmp_path / "bundle")
     again = Density.load(tmp_path / "bundle")
     assert sorted(path.name for path in (tmp_path / "bundle").iterdir()) == ["config.json", "model.safetensors"]
@@ -158,13 +156,13 @@ class TestDamage:
         path = bundle / "config.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
-    def test_truncated_tensors(self, bundle):
+    def test_truncated_tensors_are_refused(self, bundle):
         model = bundle / "model.safetensors"
         model.write_bytes(model.read_bytes()[:-100])
         with pytest.raises(LowtideError, match="does not match its checksum"):
             Density.load(bundle)
 
-    def test_tampered_tensors(self, bundle):
+    def test_tampered_tensors_are_refused(self, bundle):
         model = bundle / "model.safetensors"
         content = bytearray(model.read_bytes())
         content[-1] ^= 1
@@ -172,13 +170,13 @@ class TestDamage:
         with pytest.raises(LowtideError, match="truncated or altered"):
             Density.load(bundle)
 
-    def test_truncated_config(self, bundle):
+    def test_a_truncated_config_is_refused(self, bundle):
         path = bundle / "config.json"
         path.write_text(path.read_text()[:50])
         with pytest.raises(LowtideError, match="is not JSON"):
             Density.load(bundle)
 
-    def test_a_newer_version(self, bundle):
+    def test_a_newer_version_is_refused(self, bundle):
         self.edit(bundle, version=99)
         with pytest.raises(LowtideError, match="format version 99, this Lowtide reads up to 3; upgrade"):
             Density.load(bundle)
@@ -209,35 +207,35 @@ class TestDamage:
         assert type(loaded.encoder) is type(encoder)
         assert loaded.features == features
 
-    def test_an_unknown_kind(self, bundle):
+    def test_an_unknown_kind_is_refused(self, bundle):
         encoder = json.loads((bundle / "config.json").read_text())["encoder"]
         self.edit(bundle, encoder={**encoder, "kind": "sounds"})
         with pytest.raises(LowtideError, match=r"kind must be one of .* got 'sounds'"):
             Density.load(bundle)
 
-    def test_an_encoder_that_does_not_fit_itself(self, bundle):
+    def test_an_inconsistent_encoder_is_refused(self, bundle):
         self.edit(bundle, encoder={"names": [], "categories": [None] * len(GROUPS), "fills": [1.0]})
         with pytest.raises(LowtideError, match="one entry of fills"):
             Density.load(bundle)
 
-    def test_another_format(self, bundle):
+    def test_another_format_is_refused(self, bundle):
         self.edit(bundle, format="something")
         with pytest.raises(LowtideError, match="its format is not"):
             Density.load(bundle)
 
-    def test_a_missing_part(self, bundle):
+    def test_a_missing_part_is_refused(self, bundle):
         self.edit(bundle, critic={"kind": "unheard of"})
         with pytest.raises(LowtideError, match="lacks or garbles"):
             Density.load(bundle)
 
-    def test_missing_files(self, bundle, tmp_path):
+    def test_missing_files_are_refused(self, bundle, tmp_path):
         (bundle / "model.safetensors").unlink()
         with pytest.raises(LowtideError, match=r"no readable model\.safetensors"):
             Density.load(bundle)
         with pytest.raises(LowtideError, match=r"cannot read .*nowhere"):
             Density.load(tmp_path / "nowhere")
 
-    def test_saving_over_something_else(self, density, tmp_path):
+    def test_saving_over_a_foreign_folder_is_refused(self, density, tmp_path):
         (tmp_path / "precious").mkdir()
         (tmp_path / "precious" / "thesis.txt").write_text("years of work")
         with pytest.raises(LowtideError, match="not a Lowtide folder of this kind; nothing was changed"):
@@ -255,7 +253,7 @@ def test_sparse_rows_need_a_critic_that_reads_them(density, rows):
         density.conditionals(sparse.csr_array(rows))
 
 
-def test_refuses_bad_questions(density, rows):
+def test_bad_rows_and_masks_are_refused(density, rows):
     with pytest.raises(LowtideError, match="X has 7 features, but TIDE is expecting 8"):
         density(rows[:, :7])
     with pytest.raises(LowtideError, match="mask must be booleans of shape"):

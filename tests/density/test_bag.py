@@ -12,7 +12,7 @@ from lowtide.density import bag_fitting
 from lowtide.density.artefact import Density
 from lowtide.density.bag_fitting import fit_bag
 from lowtide.density.critics.bag import Bag, average, initial_networks, log_odds
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options
 from lowtide.errors import LowtideError
 from lowtide.features import Features, one_per_column
 from lowtide.labels import read_classes
@@ -70,7 +70,7 @@ def density(world):
     return fit(*world.sample(8000, seed=0))
 
 
-def test_density_of_naive_bayes_text(world, density):
+def test_bag_density_is_close_to_the_naive_bayes_law(world, density):
     x, s = world.sample(3000, seed=1)
     assert np.abs(density.density(x) - world.density(x)).mean() < 0.15
     assert density.information(x, s).value > 0.95 * world.density(x)[np.arange(len(s)), s].mean()
@@ -80,7 +80,7 @@ def test_density_of_naive_bayes_text(world, density):
     assert density.report.chosen.startswith("bag")
 
 
-def test_three_classes():
+def test_bag_density_is_close_for_three_classes():
     world = worlds.naive_bayes_text(VOCABULARY, 3, seed=3)
     density = fit(*world.sample(6000, seed=0))
     x, s = world.sample(2000, seed=1)
@@ -114,7 +114,7 @@ def test_shrinkage_leaves_frequent_terms_and_pulls_rare_ones(world):
 
 
 @pytest.mark.parametrize("weighting", ["counts", "log", "binary"])
-def test_prefixes_are_the_separate_answers(weighting):
+def test_prefixes_equal_separate_evaluations(weighting):
     density, x = random_density(20, weighting=weighting), bags(30, 20)
     prefixes = density.prefixes(x)
     for j in range(21):
@@ -144,7 +144,7 @@ def test_present_conditionals_are_the_steps_of_the_prefixes_and_add_up(monkeypat
     np.testing.assert_allclose(total, density.density(x), atol=1e-4)
 
 
-def test_nothing_present_tells_nothing():
+def test_rows_without_terms_have_density_zero():
     density = random_density(12)
     x = sparse.vstack([bags(3, 12), sparse.csr_array((2, 12), dtype=np.float32), bags(3, 12, seed=1)]).tocsr()
     assert not density.critic.scores(x)[3:5].any()
@@ -155,7 +155,7 @@ def test_nothing_present_tells_nothing():
     assert density.conditionals(sparse.csr_array((4, 12), dtype=np.float32)).values.shape == (0, 2)
 
 
-def test_empty_rows_in_a_fit(world):
+def test_a_fit_accepts_empty_rows(world):
     x, s = world.sample(2000, seed=0)
     x = sparse.vstack([x, sparse.csr_array((200, VOCABULARY))]).tocsr()
     density = fit(x, np.r_[s, np.arange(200) % 2], steps=16)
@@ -163,7 +163,7 @@ def test_empty_rows_in_a_fit(world):
     assert np.abs(density.density(x)[:2000]).max() > 1.0
 
 
-def test_networks_find_what_words_tell_together():
+def test_networks_find_an_interaction_of_words():
     density = fit(*exclusive_or(2000), steps=600)
     x, s = exclusive_or(1000, seed=1)
     assert density.report.chosen.startswith("bag: terms and networks")
@@ -255,7 +255,7 @@ def test_a_large_vocabulary_is_never_made_dense(monkeypatch):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 700_000
 
 
-def test_bad_input():
+def test_bad_rows_are_refused():
     x, s = exclusive_or(40)
     classes, codes = read_classes(s)
     with pytest.raises(LowtideError, match="sparse rows"):
@@ -274,7 +274,7 @@ def test_bad_input():
         Bag.from_saved({"weighting": "cubic"}, critic.tensors())
 
 
-def test_a_handful_of_rows():
+def test_a_fit_on_six_rows_gives_numbers_without_infinities():
     x, _ = exclusive_or(6)
     density = fit(x, [0, 0, 1, 1, 0, 1], steps=4)
     assert np.isfinite(density.density(x)).all()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lowtide import TIDE, worlds
-from lowtide.density.checkpoints import Checkpoints
+from lowtide.density.objectives import Checkpoints
 from lowtide.density.training import MaskedTrainer
 from lowtide.errors import LowtideError
 

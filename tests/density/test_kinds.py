@@ -41,14 +41,14 @@ def test_an_object_is_of_one_kind(x, kind):
     assert modalities.of(x).name == kind
 
 
-def test_features_may_tell_the_kind():
+def test_the_features_can_determine_the_kind():
     assert modalities.of(np.zeros((3, 2)), 8).name == "images"
     assert modalities.of([], TermOptions()).name == "texts"
     assert modalities.of(np.zeros((3, 2)), [0, 1]).name == "tables"
 
 
 @pytest.mark.parametrize("x", [None, 3, 0.5, object()])
-def test_anything_else_is_refused(x):
+def test_objects_of_an_unknown_kind_are_refused(x):
     with pytest.raises(LowtideError, match="is not data that Lowtide reads"):
         modalities.of(x)
 
@@ -65,7 +65,7 @@ class Signals(TableModality):
         return super().fit_density(x["rows"], s, options, groups)
 
 
-def test_a_stranger_adds_a_kind():
+def test_a_registered_kind_is_found():
     modalities.register(Signals())
     try:
         x, s = np.random.default_rng(0).standard_normal((20, 2)), np.arange(20) % 2

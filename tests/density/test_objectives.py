@@ -43,7 +43,7 @@ def test_the_truth_attains_the_divergence(name):
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 @given(noise=hnp.arrays(float, (3, 2), elements=st.floats(-2, 2)))
-def test_nothing_else_attains_more(name, noise):
+def test_no_other_scores_attain_more_than_the_truth(name, noise):
     other = normalise(TRUTH + torch.from_numpy(noise), PRIOR.log())
     assert bound(name, other) <= DIVERGENCES[name] + 1e-9
 

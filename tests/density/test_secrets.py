@@ -24,7 +24,7 @@ def test_classes_are_sorted_plain_values(labels, expected):
     assert classes.prior.sum() == pytest.approx(1.0)
 
 
-def test_what_counts_as_a_vector():
+def test_secrets_that_count_as_vectors():
     assert is_vector(np.zeros((4, 2)))
     assert is_vector([0.5, 1.5, 2.0])
     assert not is_vector([0.0, 1.0, 1.0])

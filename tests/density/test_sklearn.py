@@ -26,7 +26,7 @@ def sample():
     return worlds.shifted_gaussian(2, dimension=3, shift=2.0).sample(200, seed=0)
 
 
-def test_parameters(sample):
+def test_parameters_are_cloned_unchanged(sample):
     tide = TIDE(trim=2.0, random_state=7)
     assert clone(tide).get_params() == tide.get_params()
     tide.set_params(trim=1.5, critic="null").fit(*sample)
@@ -34,7 +34,7 @@ def test_parameters(sample):
     assert tide.artefact.report.chosen == "null"
 
 
-def test_in_a_pipeline(sample):
+def test_tide_works_in_a_pipeline(sample):
     pipeline = make_pipeline(StandardScaler(), TIDE(**QUICK), LogisticRegression())
     assert pipeline.fit(*sample).score(*sample) > 0.8
 

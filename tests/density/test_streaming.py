@@ -32,7 +32,7 @@ def error(tide):
     return np.abs(tide.density(x) - WORLD.density(x))[np.arange(2000), s].mean()
 
 
-def test_a_stream_of_batches():
+def test_a_stream_of_batches_is_fitted():
     stream = Batches(8000, 1000, label=lambda s: np.array(["no", "yes"])[s])
     tide = TIDE(max_steps=800).fit(stream)
     assert list(tide.classes_) == ["no", "yes"]
@@ -51,7 +51,7 @@ def test_a_memory_map_beyond_the_limit_is_streamed(tmp_path, monkeypatch):
     assert error(tide) < 0.1
 
 
-def test_an_interrupted_stream_goes_on(tmp_path, monkeypatch):
+def test_an_interrupted_streamed_fit_resumes(tmp_path, monkeypatch):
     batches = [WORLD.sample(500, seed=k) for k in range(6)]
     original, done = MaskedTrainer.step, []
 
@@ -79,7 +79,7 @@ def test_independent_batches_give_the_null_model():
     assert tide.artefact.report.chosen == "null"
 
 
-def test_frames_as_batches():
+def test_batches_may_be_frames():
     frames = [(pd.DataFrame(x, columns=list("abcd")), s) for x, s in (WORLD.sample(600, seed=k) for k in range(4))]
     tide = TIDE(max_steps=200).fit(frames)
     assert list(tide.feature_names_in_) == ["a", "b", "c", "d"]

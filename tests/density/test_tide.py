@@ -29,13 +29,13 @@ def tide():
 class TestXor:
     """S = X₁ ⊕ X₂ from raw bits: nothing by halves, everything together."""
 
-    def test_conditionals(self, tide):
+    def test_conditionals_of_xor_are_the_exact_ones(self, tide):
         world = worlds.xor()
         truth = np.clip(world.conditionals(world.atoms), -TRIM, TRIM)
         found = tide.conditionals(world.atoms)
         np.testing.assert_allclose(found, truth, atol=0.1)
 
-    def test_one_pass_equals_separate_evaluations(self, tide):
+    def test_prefixes_in_one_pass_equal_separate_evaluations(self, tide):
         atoms = worlds.xor().atoms
         for j in range(3):
             np.testing.assert_allclose(tide.prefixes(atoms)[:, j], tide.observed(atoms, np.arange(2) < j), atol=1e-4)
@@ -45,7 +45,7 @@ class TestXor:
         np.testing.assert_allclose(attribution.values[:, 0], attribution.values[:, 1], atol=0.1)
         np.testing.assert_allclose(attribution.values.sum(axis=1), tide.density(worlds.xor().atoms), atol=1e-4)
 
-    def test_information(self, tide):
+    def test_held_out_information_of_xor_is_one_bit(self, tide):
         assert tide.information(*worlds.xor().sample(500, seed=1)).bits.value == pytest.approx(1.0, abs=0.02)
         assert tide.information_.n == 2000
 
@@ -62,7 +62,7 @@ def test_parity_of_three_is_found():
     np.testing.assert_allclose(tide.conditionals(world.atoms), truth, atol=0.1)
 
 
-def test_independent_data_gives_nothing():
+def test_independent_data_gives_the_null_model():
     rng = np.random.default_rng(0)
     tide = TIDE(random_state=0).fit(rng.standard_normal((1000, 6)), rng.integers(0, 2, 1000))
     estimate = tide.information(rng.standard_normal((1000, 6)), rng.integers(0, 2, 1000))
@@ -143,7 +143,7 @@ def test_the_seed_of_the_data_does_not_choose_the_held_out_rows():
     assert tide.information_.value == pytest.approx(worlds.shifted_gaussian(2).information(), abs=0.04)
 
 
-def test_constant_columns_tell_nothing():
+def test_constant_columns_have_density_zero():
     x, s = worlds.shifted_gaussian(2, dimension=2, shift=2.0).sample(400, seed=0)
     padded = np.column_stack([x, np.full(400, 7.0)])
     tide = TIDE(max_steps=200).fit(padded, s)

@@ -23,22 +23,22 @@ class TestReading:
             ("55%", 0.55, "accuracy"),
         ],
     )
-    def test_of_texts(self, text, limit, unit):
+    def test_budgets_are_read_from_texts(self, text, limit, unit):
         budget = Budget.read(text)
         assert budget.unit == unit
         assert budget.limit == pytest.approx(limit)
 
-    def test_of_numbers_and_budgets(self):
+    def test_budgets_are_read_from_numbers_and_budgets(self):
         assert Budget.read(0.5) == Budget.nats(0.5)
         assert Budget.read(Budget.accuracy(0.6)) == Budget.accuracy(0.6)
 
     @pytest.mark.parametrize("text", ["", "lots", "0.1 hats", "--3", "%", "e5"])
-    def test_refuses_other_texts(self, text):
+    def test_other_texts_are_refused_as_budgets(self, text):
         with pytest.raises(LowtideError, match="must read like"):
             Budget.read(text)
 
     @pytest.mark.parametrize("value", [-0.1, "-0.1", math.inf])
-    def test_no_release_tells_less_than_nothing(self, value):
+    def test_negative_budgets_are_refused(self, value):
         with pytest.raises(LowtideError, match=r"\[0, inf\).*redaction of everything"):
             Budget.read(value)
 
@@ -49,7 +49,7 @@ class TestReading:
 
 
 class TestJudging:
-    def test_by_nats_and_by_accuracy(self):
+    def test_a_budget_is_compared_in_nats_or_accuracy(self):
         prior, codes = np.array([0.5, 0.5]), np.arange(200) % 2
         knows = np.where(np.eye(2)[codes] > 0, math.log(1.6), math.log(0.4))
         reading = Reading.of(knows, codes, prior)
@@ -79,19 +79,19 @@ class TestDensity:
         assert information <= limit * (1 + 1e-9) + 1e-15
 
     @given(st.floats(1e-3, 3.0))
-    def test_is_attained(self, limit):
+    def test_the_density_bound_is_attained(self, limit):
         # A posterior that moves by e^±ε: prior 1/(1 + e^ε) goes to e^ε/(1 + e^ε).
         prior = 1 / (1 + math.exp(Budget(limit).density(np.array([0.5, 0.5]))))
         post = 1 - prior
         information = post * math.log(post / prior) + prior * math.log(prior / post)
         assert information == pytest.approx(limit, rel=1e-6)
 
-    def test_accuracy(self):
+    def test_the_density_bound_of_an_accuracy_budget(self):
         prior = np.array([0.5, 0.5])
         assert math.exp(Budget.accuracy(0.6).density(prior)) * 0.5 == pytest.approx(0.6)
         assert Budget.accuracy(0.5).density(prior) == 0.0
         assert Budget(0.0).density(prior) == 0.0
 
-    def test_in_words(self):
+    def test_a_budget_is_described_in_words(self):
         assert str(Budget(0.01)) == "0.01 nat (0.0144 bits)"
         assert str(Budget.accuracy(0.55)) == "an attacker right at most 55.0% of the time"

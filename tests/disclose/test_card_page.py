@@ -90,7 +90,7 @@ class TestThreeNumbers:
     @pytest.mark.parametrize(
         ("share", "shown"), [(0.0, "0.0 %"), (1e-6, "0.1 %"), (1 - 1e-6, "99.9 %"), (1.0, "100.0 %")]
     )
-    def test_nearly_everything_is_not_everything(self, share, shown):
+    def test_a_share_just_below_one_is_not_printed_as_all(self, share, shown):
         assert f"; {shown} of the values were changed" in card(changed=share).text()
 
     def test_zero_has_no_sign(self):
@@ -125,7 +125,7 @@ class TestHeadline:
 
 class TestTrust:
     @pytest.mark.parametrize("high", [0.019, 0.02, 0.5])
-    def test_says_when_not_to(self, high):
+    def test_the_page_says_when_the_estimate_is_not_to_be_trusted(self, high):
         """The attack has 0.03 [0.02, 0.04]."""
         found = card(leakage=Estimate(0.01, 0.0, high, 100))
         lines = [line for line in found.text().splitlines() if line.startswith("Do not trust the estimate")]

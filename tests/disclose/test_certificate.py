@@ -84,7 +84,7 @@ class TestPlan:
                 assert certificate.whole.vacuous or hidden.all()
 
     @every_world
-    def test_the_hidden_part_alone_keeps_its_own(self, world):
+    def test_the_hidden_part_alone_keeps_its_promise(self, world):
         for hidden in masks(world):
             if hidden.all() or not hidden.any():
                 continue
@@ -94,7 +94,7 @@ class TestPlan:
                 assert_bounded(largest(release, epsilon), plan(world, hidden, scale, epsilon).hidden_part)
 
     @every_world
-    def test_what_the_hidden_part_adds_to_the_raw_one(self, world):
+    def test_the_hidden_part_adds_no_more_than_certified_to_the_raw_part(self, world):
         """Outside probability δ₁ the raw part tells at most E₁; the whole has (E₁ + ε, δ₁ + δ)."""
         for hidden in masks(world):
             if hidden.all() or not hidden.any():
@@ -111,7 +111,7 @@ class TestPlan:
                     assert (truth <= beyond + added.delta + EXACT).all()
 
     @pytest.mark.parametrize("scale", [0.5, 1.0, 5.0])
-    def test_what_it_adds_is_tight_for_a_rare_class(self, scale):
+    def test_the_certified_addition_is_tight_for_a_rare_class(self, scale):
         """The raw bit tells nothing, the hidden one is the secret, whose class 1 is rare."""
         rare, atoms = 1e-5, [[a, b] for a in (0.0, 1.0) for b in (0.0, 1.0)]
         world = EnumerableWorld(atoms, [[(1 - rare) / 2, 0, (1 - rare) / 2, 0], [0, rare / 2, 0, rare / 2]])
@@ -130,7 +130,7 @@ class TestPlan:
         assert bound.reverse.delta == pytest.approx(truth["reverse"], rel=1e-8, abs=1e-14)
 
     @given(st.floats(0.02, 0.98), st.floats(0.01, 30), st.floats(0, 2))
-    def test_vacuous_is_what_full_disclosure_satisfies(self, prior, scale, epsilon):
+    def test_a_promise_is_vacuous_when_full_disclosure_satisfies_it(self, prior, scale, epsilon):
         world = two_points(prior)
         bound = plan(world, np.array([True]), scale, epsilon).whole
         open_release = largest(world.release(np.array([False])), epsilon)
@@ -147,7 +147,7 @@ class TestPlan:
         assert not bound.reverse_vacuous
         assert bound.reverse.delta < 0.05
 
-    def test_redaction_of_everything_tells_nothing(self):
+    def test_redacting_everything_is_certified_to_leak_nothing(self):
         whole = plan(xor(), np.ones(2, dtype=bool), np.inf, 0.0).whole
         assert (whole.forward.delta, whole.reverse.delta, whole.vacuous) == (0.0, 0.0, False)
         assert largest(xor().release(np.zeros(2, dtype=bool)), 0.0)["forward"] == 0.5, "and something before"
@@ -156,7 +156,7 @@ class TestPlan:
         whole = certify_fixed(0.5, [0.5, 0.5], ratios=np.full(100, 4.0), hidden=np.ones(100, dtype=bool)).whole
         assert whole.vacuous
 
-    def test_says_vacuous_when_it_is(self):
+    def test_vacuous_certificates_say_so(self):
         raw = plan(xor(), np.array([True, False]), 1.0, 0.2)
         none = plan(xor(), np.array([False, False]), 1.0, 0.2)
         fine = plan(xor(), np.array([True, True]), 3.0, 0.2)
@@ -291,14 +291,14 @@ class TestDisclosed:
 
     @settings(max_examples=40)
     @given(pair_worlds(), st.sampled_from([0.7, 3.0, np.inf]), st.floats(0.02, 0.5))
-    def test_the_same_on_random_laws(self, world, scale, epsilon):
+    def test_membership_term_and_density_bound_random_laws(self, world, scale, epsilon):
         laws, _, terms = follow(world, scale, epsilon)
         for side, truth in divergences(laws, world.prior, 2 * epsilon).items():
             assert (truth <= terms[side] + EXACT).all()
 
     @settings(max_examples=40)
     @given(pair_worlds(), st.sampled_from([0.7, np.inf]), st.floats(0.02, 0.5), st.sampled_from([0.0, 0.1]))
-    def test_a_running_total(self, world, scale, total, slack):
+    def test_a_running_total_of_densities_bounds_the_whole(self, world, scale, total, slack):
         laws, hidden_last, terms = follow(world, scale, total, slack=slack)
         for side, truth in divergences(laws, world.prior, total + 2 * slack).items():
             assert (truth <= terms[side] + EXACT).all()
@@ -312,7 +312,7 @@ class TestDisclosed:
         assert truth.max() == pytest.approx(terms["forward"].max())
         assert truth.max() == pytest.approx(0.0447, abs=5e-5)
 
-    def test_promises_nothing_of_the_whole(self):
+    def test_sequential_policy_without_exact_density_promises_nothing(self):
         term = membership(np.eye(2, dtype=bool), [0, 1], ratios=[0, 0], epsilon=0.2, classes=2)
         certificate = certify_sequential(0.2, [0.5, 0.5], features=2, membership=term)
         assert certificate.whole == full_disclosure(0.4, [0.5, 0.5])
@@ -333,7 +333,7 @@ class TestPaper:
         ],
         ids=["raw past", "place of the noise", "radius"],
     )
-    def test_its_claim_fails_and_no_guarantee_is_given(self, world, epsilon, scale, claim, truth):
+    def test_the_papers_claim_fails_and_no_guarantee_is_given(self, world, epsilon, scale, claim, truth):
         radii = np.abs(world.atoms).max(axis=0)
         certificate = certify_paper(epsilon, world.prior, radii=radii, scale=scale)
         exact = largest(world.release(world.leaking(epsilon), scale), certificate.claim.epsilon)
@@ -346,7 +346,7 @@ class TestPaper:
         assert "The paper's claim" in certificate.statements[0]
         assert "vacuous" in " ".join(certificate.statements)
 
-    def test_the_claim_is_theirs(self):
+    def test_the_quoted_claim_is_the_papers(self):
         """θ_{e^.5}(1, 1) = 0.2384 for one feature; columns in [0, 1] have the radius √columns."""
         assert certify_paper(0.5, [0.5, 0.5], radii=[1.0], scale=1.0).claim.delta == pytest.approx(0.238421708)
         wide = certify_paper(0.5, [0.5, 0.5], radii=[np.sqrt(3), 1.0], scale=10.0).claim

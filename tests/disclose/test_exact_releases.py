@@ -8,10 +8,10 @@ import pytest
 from lowtide import TIDE, Obfuscator, worlds
 from lowtide.attack.lower_bound import audit_divergence
 from lowtide.attack.panel import attack
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options
 from lowtide.disclose.certificate import certify_fixed
 from lowtide.labels import read_classes
-from lowtide.tables.estimating import estimate
+from lowtide.tables.planning_attackers import estimate
 from lowtide.theory import calibration
 from lowtide.worlds import EnumerableWorld
 
@@ -71,23 +71,23 @@ def exact(name, subject, shares, scale=np.inf):
 
 class TestMustShow:
     @pytest.mark.parametrize(("name", "before"), [("copies", 0.48), ("rare", 0.03), ("gaussian", 0.35)])
-    def test_a_plan_leaves_nothing_to_attack(self, name, before):
+    def test_fixed_plan_leaves_attackers_at_chance_who_read_the_clean_rows(self, name, before):
         report = attacked(name, fitted(name, "fixed", budget=0.01)[0], clean=True)
         assert gap(report.clean, report) > before
         assert gap(report.retrained, report) < 0.02
 
     @pytest.mark.parametrize("name", ["copies", "rare"])
-    def test_nor_does_deciding_along_what_was_disclosed(self, name):
+    def test_sequential_policy_leaks_nothing_beyond_its_flags(self, name):
         report = attacked(name, fitted(name, "sequential", budget=0.01)[0])
         assert gap(report.retrained, report) < 0.02
 
     @pytest.mark.parametrize(("name", "after"), [("copies", 0.48), ("rare", 0.03), ("gaussian", 0.04)])
-    def test_the_paper_lets_attackers_read(self, name, after):
+    def test_attackers_read_the_release_of_the_papers_rule(self, name, after):
         # A rare value gives 5 points at most: all of them would be right about it and nobody about the others.
         report = attacked(name, paper(name))
         assert after < gap(report.retrained, report) < (0.07 if name == "rare" else 0.51)
 
-    def test_the_plan_keeps_what_tells_nothing(self):
+    def test_fixed_plan_keeps_independent_features(self):
         subject, _ = fitted("gaussian", "fixed", budget=0.01)
         assert subject.policy_.hidden.tolist() == [True, True, True, False, False]
 
@@ -102,18 +102,18 @@ class TestRedacted:
         assert subject.leakage_.low - 1e-3 <= law.information() <= subject.leakage_.high
 
     @pytest.mark.parametrize(("name", "policy"), REDACTED)
-    def test_no_promise_is_below_the_exact_divergence(self, name, policy):
+    def test_certificates_are_at_least_the_exact_divergence(self, name, policy):
         subject, shares = fitted(name, policy, budget=0.01)
         law, whole = exact(name, subject, shares), subject.card_.certificate.whole
         assert law.forward(whole.forward.epsilon).max() <= whole.forward.delta + 1e-9
         assert law.reverse(whole.reverse.epsilon).max() <= whole.reverse.delta + 1e-9
 
-    def test_a_plan_that_hides_all_promises_all(self):
+    def test_a_plan_that_hides_all_features_promises_zero(self):
         certificate = fitted("copies", "fixed", budget=0.01)[0].card_.certificate
         assert not certificate.whole.vacuous
         assert certificate.whole.forward.delta == certificate.whole.reverse.delta == 0.0
 
-    def test_one_half_of_an_interaction_is_kept(self):
+    def test_fixed_plan_keeps_one_half_of_an_interaction(self):
         assert fitted("xor", "fixed", budget=0.01)[0].policy_.hidden.sum() == 1
         assert fitted("xor", "fixed", budget=0.01)[0].card_.certificate.whole.vacuous
 
@@ -123,7 +123,7 @@ class TestNoised:
     def noised(self):
         return fitted("two copies", "fixed", mechanism="gaussian", lam=4.0, budget=0.05)
 
-    def test_both_copies_are_noised(self, noised):
+    def test_fixed_plan_noises_both_copies(self, noised):
         assert noised[0].policy_.hidden.all()
 
     @pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.1, 0.3, 0.5])
@@ -147,7 +147,7 @@ class TestNoised:
         assert abs(subject.leakage_.value - law.information()) < 0.02
 
     @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.3])
-    def test_attacks_prove_no_more_than_is_true(self, noised, epsilon):
+    def test_attacks_never_prove_more_than_the_exact_divergence(self, noised, epsilon):
         subject, _ = noised
         law = exact("two copies", subject, WORLDS["two copies"].prior, scale=4.0)
         found = audit_divergence(attacked("two copies", subject), epsilon, failure=1e-3)
@@ -156,7 +156,7 @@ class TestNoised:
 
 
 class TestPaper:
-    def test_its_claim_is_broken_by_two_copies(self):
+    def test_the_papers_claim_is_broken_by_two_copies(self):
         subject, shares = paper_on_two_copies()
         law = exact("two copies", subject, shares, scale=PAPER_NOISE)
         claim = subject.card_.certificate.claim
@@ -164,14 +164,14 @@ class TestPaper:
         assert law.forward(claim.epsilon).max() == pytest.approx(0.254, abs=0.02)
         assert law.information() == pytest.approx(-(shares * np.log(shares)).sum(), rel=1e-6)
 
-    def test_an_attack_proves_it_broken(self):
+    def test_an_attack_proves_the_papers_claim_broken(self):
         subject, _ = paper_on_two_copies()
         law = exact("two copies", subject, WORLDS["two copies"].prior, scale=PAPER_NOISE)
         claim = subject.card_.certificate.claim
         proven = audit_divergence(attacked("two copies", subject), claim.epsilon, failure=1e-3).forward_max
         assert 5 * claim.delta < proven <= law.forward(claim.epsilon).max()
 
-    def test_the_card_promises_nothing(self):
+    def test_the_card_of_the_papers_rule_promises_nothing(self):
         subject, shares = paper_on_two_copies()
         certificate = subject.card_.certificate
         assert certificate.whole.vacuous
@@ -179,12 +179,12 @@ class TestPaper:
         assert law.forward(0.4).max() <= certificate.whole.forward.delta + 1e-9
         assert any("No guarantee for the whole release" in said for said in certificate.statements)
 
-    def test_and_its_estimate_says_what_is_true(self):
+    def test_the_estimated_leakage_of_the_papers_rule_is_the_exact_one(self):
         subject, shares = paper_on_two_copies()
         law = exact("two copies", subject, shares, scale=PAPER_NOISE)
         assert subject.leakage_.value == pytest.approx(law.information(), abs=0.02)
 
-    def test_noise_on_a_rare_value_gives_it_away_whatever_its_scale(self):
+    def test_noise_on_a_rare_value_alone_reveals_it_at_any_scale(self):
         subject = paper("rare")
         assert subject.flags([[0.0], [1.0]], ids=[0, 1]).tolist() == [[False], [True]]
         for scale in (1.0, 100.0):
@@ -210,7 +210,7 @@ def is_near(told, truth):
 
 
 class TestEstimates:
-    def test_are_near_the_exact_leakage_or_cover_it(self):
+    def test_leakage_estimates_are_near_the_exact_value_or_cover_it(self):
         copies, odd = worlds.redundant_bit(4, flip=0.2), worlds.parity(3)
         runs = [
             (copies, [True, False, False, False], 5),
@@ -227,7 +227,7 @@ class TestEstimates:
         assert sum(truth > 0.15 for _, truth in found) == 5  # not all of them are nothing
 
     @pytest.mark.parametrize(("budget", "seed"), [(0.2, 5), (0.35, 6)])
-    def test_a_plan_chosen_by_them_flatters_itself_a_little(self, budget, seed):
+    def test_the_estimate_of_a_selected_plan_is_only_slightly_too_small(self, budget, seed):
         """Of equal copies the plan keeps those that tell least in these very rows, on which it is then judged."""
         world = worlds.redundant_bit(4, flip=0.2)
         x, s = world.sample(1000, seed=seed)

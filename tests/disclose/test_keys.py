@@ -7,18 +7,17 @@ import stat
 import numpy as np
 import pytest
 
-from lowtide.disclose.keys import open_noise
-from lowtide.disclose.noise import row_ids
+from lowtide.disclose.noise import open_noise, row_ids
 from lowtide.errors import LowtideError
 
 IDS = row_ids(np.arange(5), 5)
 
 
-def test_without_a_file_every_key_is_new():
+def test_every_key_without_a_file_is_new():
     assert not np.array_equal(open_noise(None).normal(IDS, 0, 2), open_noise(None).normal(IDS, 0, 2))
 
 
-def test_a_file_is_made_once_and_read_ever_after(tmp_path):
+def test_a_key_file_is_made_once_and_then_read(tmp_path):
     path = tmp_path / "noise.key"
     first = open_noise(path).normal(IDS, 0, 2)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -34,7 +33,7 @@ def test_a_broken_file_is_refused_without_quoting_it(tmp_path, content):
     assert "zebra" not in str(caught.value)
 
 
-def test_a_folder_that_does_not_exist(tmp_path):
+def test_a_key_file_in_a_missing_folder_is_refused(tmp_path):
     with pytest.raises(LowtideError, match=r"cannot write .*noise\.key: .*; choose a folder that exists"):
         open_noise(tmp_path / "no" / "noise.key")
 

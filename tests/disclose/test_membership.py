@@ -14,7 +14,7 @@ from lowtide.theory import hockey_stick, response
 SIDES = ("forward", "reverse")
 
 
-def test_counts_by_class():
+def test_hidden_places_are_counted_by_class():
     hidden = np.array([[True, False], [True, False], [False, False], [True, True]])
     p, q, prior = hidden_shares(hidden, [0, 0, 1, 1], classes=2)
     np.testing.assert_array_equal(p, [[1.0, 0.0], [0.5, 0.5]])
@@ -22,7 +22,7 @@ def test_counts_by_class():
     np.testing.assert_array_equal(prior, [0.5, 0.5])
 
 
-def test_is_the_selective_bound_of_the_shares():
+def test_the_membership_term_is_the_selective_bound_of_the_shares():
     rng = np.random.default_rng(5)
     s = rng.integers(0, 3, 600)
     hidden = rng.random((600, 4)) < 0.2 + 0.2 * s[:, None]
@@ -50,7 +50,7 @@ def test_the_interval_holds_the_truth():
     assert covered >= 85
 
 
-def test_nothing_is_told_by_places_that_do_not_depend_on_the_secret():
+def test_places_independent_of_the_secret_have_membership_term_zero():
     hidden, s = np.tile([[True], [False]], (100, 1)), np.repeat([0, 1], 100)
     term = membership(hidden, s, ratios=[0.0], epsilon=0.1, classes=2)
     assert term.forward == Estimate(0.0, 0.0, 0.0, 200)
@@ -59,7 +59,7 @@ def test_nothing_is_told_by_places_that_do_not_depend_on_the_secret():
 
 
 @given(hnp.arrays(float, (2, 4), elements=st.floats(0, 1, allow_subnormal=False)), st.floats(0, 0.5), st.floats(0, 2))
-def test_averaging_over_pasts_that_tell_nothing_is_a_lower_estimate(chances, epsilon, ratio):
+def test_averaging_over_uninformative_pasts_is_a_lower_estimate(chances, epsilon, ratio):
     """Four equally likely pasts, independent of a fair secret; P(hidden | s, past) anything: Jensen."""
     p, q = chances, chances.mean(axis=0)
     for side in SIDES:
@@ -68,7 +68,7 @@ def test_averaging_over_pasts_that_tell_nothing_is_a_lower_estimate(chances, eps
         assert (averaged <= by_past + 1e-12).all()
 
 
-def test_averaging_over_pasts_that_tell_can_go_above():
+def test_averaging_over_informative_pasts_can_exceed_the_truth():
     """Two pasts shown raw tell s with 2ε; the third feature is hidden for one past and tells nothing more."""
     epsilon, past = 0.1, np.array([[0.3, 0.7], [0.7, 0.3]])
     chance = np.array([0.0, 1.0])  # hidden or not is decided by the past alone: p = q for each
@@ -112,7 +112,7 @@ class TestResponses:
         assert term.reverse.value == pytest.approx((q * response.divergence(gamma, keeps, 3)).sum(axis=1).max())
         assert term.forward.low < term.forward.value < term.forward.high
 
-    def test_an_answer_tells_more_than_a_redaction(self):
+    def test_a_randomised_answer_leaks_more_than_a_redaction(self):
         """Places that do not depend on the secret tell nothing; what is answered there does."""
         hidden, s = np.tile([[True], [False]], (100, 1)), np.repeat([0, 1], 100)
         arguments = {"ratios": [0.0], "epsilon": 0.1, "classes": 2}

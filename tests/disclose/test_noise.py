@@ -39,7 +39,7 @@ def test_large_requests_are_cut_into_blocks_without_a_seam():
     assert len(np.unique(whole)) == whole.size
 
 
-def test_known_answer():
+def test_noise_equals_the_recorded_values():
     """Block (row 1, feature 2, counter 0) under the key 00 01 … 1f, from the cipher itself."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # noqa: PLC0415
 
@@ -50,7 +50,7 @@ def test_known_answer():
     np.testing.assert_array_equal(KeyedNoise(KEY).uniform(np.array([1], dtype=np.uint64), 2, 2), [expected])
 
 
-def test_it_is_normal_and_uniform():
+def test_noise_is_normal_and_uniform():
     ids = np.arange(40_000, dtype=np.uint64)
     noise = KeyedNoise(KEY)
     for column in noise.normal(ids, 0, 3).T:

@@ -58,7 +58,7 @@ def check_cells(cells):
 
 
 class TestFrames:
-    def test_the_telling_columns_and_the_lists(self, planned):
+    def test_leaking_and_listed_columns_are_hidden(self, planned):
         names = np.array(planned.mechanism_.features.names)
         assert names[planned.policy_.hidden].tolist() == ["age", "member", "city", "note"]
 
@@ -71,7 +71,7 @@ class TestFrames:
         assert out.index.equals(table.index)
         check_cells({name: (table[name].tolist(), out[name].tolist()) for name in table})
 
-    def test_polars_does_too(self, planned, table):
+    def test_polars_comes_back_as_it_was(self, planned, table):
         frame = pl.from_pandas(table.reset_index(drop=True))
         out = planned.transform(frame)
         assert isinstance(out, pl.DataFrame)
@@ -87,7 +87,7 @@ class TestFrames:
     def test_flags_are_those_of_the_plan(self, planned, table):
         assert (planned.flags(table) == planned.policy_.hidden).all()
 
-    def test_the_card(self, planned):
+    def test_the_card_describes_the_fitted_release(self, planned):
         card = planned.card_
         shares = {feature.name: feature.hidden for feature in card.features}
         assert shares == {"age": 1, "income": 0, "member": 1, "city": 1, "note": 1, "score": 0}
@@ -139,7 +139,7 @@ def noised(request, tmp_path_factory):
 class TestNoise:
     ids = np.arange(1000, 1000 + len(FRESH))
 
-    def test_is_there_where_flags_say_and_only_there(self, noised):
+    def test_noise_is_added_exactly_where_flags_say(self, noised):
         flags = noised.flags(FRESH, ids=self.ids)
         changed = noised.transform(FRESH, ids=self.ids) != FRESH
         assert flags.any()
@@ -170,7 +170,7 @@ class TestNoise:
         assert key not in repr(noised)
         assert key not in noised.card_.text()
 
-    def test_decisions_along_what_was_disclosed_depend_on_it(self, noised):
+    def test_sequential_decisions_depend_on_the_disclosed_noise(self, noised):
         # Else the tests above would show nothing about decisions.
         first, second = (noised.flags(FRESH, ids=self.ids + start) for start in (0, 5000))
         assert (first[:, 0] == second[:, 0]).all()
@@ -216,7 +216,7 @@ class TestRefusals:
             ({"estimator": TIDE(features=[0, 1])}, "features has 2 entries, X has 3 columns"),
         ],
     )
-    def test_options(self, options, message):
+    def test_bad_options_are_refused(self, options, message):
         with pytest.raises(LowtideError, match=message):
             Obfuscator(progress=False, **options).fit(self.x, self.s)
 
@@ -236,34 +236,34 @@ class TestRefusals:
             (x[:, 0], s, "Expected 2D array"),
         ],
     )
-    def test_data(self, x, s, message):
+    def test_bad_data_is_refused(self, x, s, message):
         with pytest.raises(LowtideError, match=message):
             quick().fit(x, s)
 
-    def test_the_secret_among_the_columns(self):
+    def test_the_secret_among_the_columns_is_refused(self):
         frame = pd.DataFrame({"age": self.x[:, 0], "sex": self.s})
         with pytest.raises(LowtideError, match="the secret 'sex' is still a column of the data; drop it"):
             quick().fit(frame, frame["sex"])
         with pytest.raises(LowtideError, match="the secret 'sex' is still a column of the data; drop it"):
             quick().fit(pl.from_pandas(frame), pl.Series("sex", self.s))
 
-    def test_a_column_without_a_range(self):
+    def test_a_column_without_a_range_is_refused(self):
         x = np.column_stack([self.x[:, :2], np.ones(60)])
         with pytest.raises(LowtideError, match="feature 'x3' takes a single value"):
             quick(mechanism="gaussian", lam=1.0).fit(x, self.s)
 
     @pytest.mark.parametrize("policy", ["fixed", "sequential"])
-    def test_kept_features_that_break_the_budget(self, policy):
+    def test_kept_features_that_break_the_budget_are_refused(self, policy):
         x, s = worlds.redundant_bit(2).sample(400, seed=1)
         with pytest.raises(LowtideError, match=r"the features to keep \(x2\) tell 0\.6.*keep fewer of them"):
             quick(policy=policy, budget=0.01, keep=["x2"]).fit(x, s)
 
-    def test_noise_that_leaves_too_much(self):
+    def test_noise_that_breaks_the_budget_is_refused(self):
         x, s = worlds.redundant_bit(2).sample(400, seed=1)
         with pytest.raises(LowtideError, match=r"every feature hidden the noise still leaves 0\.[4-6].*more noise"):
             quick(mechanism="gaussian", lam=0.2, budget=0.01).fit(x, s)
 
-    def test_later_tables(self, planned, table):
+    def test_later_tables_with_other_columns_are_refused(self, planned, table):
         with pytest.raises(LowtideError, match=r"lacks the column\(s\) age, city"):
             planned.transform(table.drop(columns=["age", "city"]))
         with pytest.raises(LowtideError, match=r"the column\(s\) further that were not there in training"):

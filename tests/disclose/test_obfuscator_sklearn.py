@@ -45,14 +45,14 @@ def noising(sample):
     return Obfuscator(TIDE(**QUICK), "paper", "gaussian", epsilon=0.2, lam=1.0, progress=False).fit(*sample)
 
 
-class TestWhatTheTwoChecksWouldShow:
+class TestSkippedEstimatorChecks:
     def test_the_number_of_columns_is_checked(self, redacting, sample):
         assert redacting.n_features_in_ == 3
         with pytest.raises(LowtideError, match=r"X has 2 features, but \w+ is expecting 3 features as input"):
             redacting.transform(sample.x[:, :2])
 
     @pytest.mark.parametrize("value", [np.nan, np.inf])
-    def test_so_are_missing_values(self, redacting, sample, value):
+    def test_missing_values_are_checked(self, redacting, sample, value):
         broken = sample.x.copy()
         broken[0, 0] = value
         with pytest.raises(LowtideError, match="NaN or infinite"):
@@ -61,7 +61,7 @@ class TestWhatTheTwoChecksWouldShow:
             clone(redacting).fit(broken, sample.s)
 
 
-def test_parameters(sample):
+def test_parameters_are_cloned_unchanged(sample):
     subject = Obfuscator(TIDE(trim=2.0), "sequential", budget="0.02bits", keep=["x1"])
     assert {name: value for name, value in clone(subject).get_params().items() if name != "estimator"} == {
         name: value for name, value in subject.get_params().items() if name != "estimator"
@@ -77,7 +77,7 @@ def test_the_estimator_that_is_given_stays_unfitted(redacting):
     assert not hasattr(redacting.estimator, "artefact_")
 
 
-def test_in_a_pipeline(sample, redacting):
+def test_obfuscator_works_in_a_pipeline(sample, redacting):
     direct = make_pipeline(StandardScaler(), LogisticRegression())
     assert direct.fit(*sample).score(*sample) > 0.75
     pipeline = make_pipeline(StandardScaler(), clone(redacting), LogisticRegression())
@@ -102,19 +102,19 @@ def test_lists_and_array_likes_come_back_as_arrays(redacting, sample):
 
 
 class TestPickling:
-    def test_one_that_redacts(self, redacting, sample):
+    def test_a_redacting_obfuscator_can_be_pickled(self, redacting, sample):
         again = pickle.loads(pickle.dumps(redacting))  # noqa: S301
         np.testing.assert_array_equal(again.transform(sample.x), redacting.transform(sample.x))
         assert again.card_ == redacting.card_
         assert redacting.policy_.hidden[0]
 
-    def test_one_with_noise_holds_the_key_and_is_refused(self, noising):
+    def test_pickling_a_noising_obfuscator_is_refused_since_it_holds_the_key(self, noising):
         with pytest.raises(LowtideTypeError, match="holds a secret key and is not pickled"):
             pickle.dumps(noising)
         with pytest.raises(LowtideTypeError, match="holds a secret key"):
             copy.deepcopy(noising)
 
-    def test_but_not_before_it_is_fitted(self, noising):
+    def test_an_unfitted_noising_obfuscator_can_be_pickled(self, noising):
         assert pickle.loads(pickle.dumps(clone(noising))).lam == 1.0  # noqa: S301
 
 

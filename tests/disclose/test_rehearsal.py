@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lowtide.attack.panel import attack
-from lowtide.density.estimates import with_overlooked
+from lowtide.density.objectives import with_overlooked
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.rehearsal import Check, read_secret, read_utility, refuse_few
 from lowtide.errors import LowtideError
@@ -32,7 +32,7 @@ def blind():
 
 
 class TestAgreement:
-    def test_needs_the_estimate_and_the_attacks(self, telling, blind):
+    def test_agreement_needs_the_estimate_and_the_attacks(self, telling, blind):
         assert Check(NOTHING, blind).agrees(Budget(0.02))
         assert not Check(NOTHING, telling).agrees(Budget(0.02))
         assert not Check(Estimate(0.05, 0.01, 0.09, 600), blind).agrees(Budget(0.02))
@@ -41,12 +41,12 @@ class TestAgreement:
         assert telling.headline.information.value > 0.2
         assert Check(Estimate(0.35, 0.3, 0.4, 600), telling).agrees(Budget(0.6))
 
-    def test_by_accuracy(self, telling, blind):
+    def test_agreement_on_an_accuracy_budget(self, telling, blind):
         assert Check(NOTHING, blind).agrees(Budget.accuracy(0.55))
         assert not Check(NOTHING, telling).agrees(Budget.accuracy(0.55))
         assert Check(NOTHING, telling).agrees(Budget.accuracy(0.8))
 
-    def test_without_an_estimate_rests_on_the_strongest_attack(self, telling, blind):
+    def test_agreement_without_an_estimate_rests_on_the_strongest_attack(self, telling, blind):
         check = Check(None, telling)
         assert check.measured == with_overlooked(telling.headline.information)
         assert not check.agrees(Budget(0.02))
@@ -56,7 +56,7 @@ class TestAgreement:
 
 
 class TestReading:
-    def test_a_secret_must_match_and_be_finite(self):
+    def test_a_secret_must_match_the_rows_and_have_no_infinity(self):
         assert read_secret(S, 600, "images")[1].tolist() == S.tolist()
         with pytest.raises(LowtideError, match="there are 600 images and s has shape"):
             read_secret(S[1:], 600, "images")
@@ -73,7 +73,7 @@ class TestReading:
             read_utility(np.append(np.arange(599.0), np.nan), 600, "texts")
 
     @pytest.mark.parametrize(("values", "message"), [(np.arange(19) % 2, "got 19"), (np.arange(60) < 3, "1 of the 2")])
-    def test_too_few_are_refused(self, values, message):
+    def test_too_few_rows_of_a_class_are_refused(self, values, message):
         classes, codes = read_classes(values)
         with pytest.raises(LowtideError, match=message):
             refuse_few(codes, classes, "texts")

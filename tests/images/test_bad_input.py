@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from lowtide.errors import LowtideError
+from lowtide.images.dataset import open_images
 from lowtide.images.files import NOT_AN_IMAGE, encode
-from lowtide.images.opening import open_images
 
 NOISE = np.random.default_rng(1).integers(0, 256, (32, 32, 3), dtype=np.uint8)
 
@@ -33,7 +33,7 @@ def messy(tmp_path):
     return tmp_path
 
 
-def test_what_cannot_be_used_is_skipped_and_counted(messy):
+def test_unreadable_files_are_skipped_and_counted(messy):
     folder = open_images(messy)
     assert folder.names == ("no/good.jpg", "yes/good.png")
     assert folder.skipped.reasons == {
@@ -47,7 +47,7 @@ def test_what_cannot_be_used_is_skipped_and_counted(messy):
     )
 
 
-def test_or_refused(messy):
+def test_unreadable_files_are_refused_when_strict(messy):
     with pytest.raises(LowtideError, match=r"1 damaged or cut short .cut.jpg.; mend or remove them") as caught:
         open_images(messy, strict=True)
     assert "no/" not in str(caught.value).replace(str(messy), "")  # the class of an image is not told
@@ -70,7 +70,7 @@ def test_labels_without_files_and_files_without_labels(tmp_path):
         open_images(tmp_path, strict=True)
 
 
-def test_nothing_left(tmp_path):
+def test_a_folder_without_a_usable_image_is_refused(tmp_path):
     (tmp_path / "a.png").write_text("text")
     with pytest.raises(LowtideError, match="no image that can be used; 1 not a JPEG, PNG"):
         open_images(tmp_path)
@@ -79,7 +79,7 @@ def test_nothing_left(tmp_path):
         open_images(tmp_path)
 
 
-def test_no_images_at_all(tmp_path):
+def test_a_folder_without_images_is_refused(tmp_path):
     with pytest.raises(LowtideError, match=r"holds no images .*; give a folder per class"):
         open_images(tmp_path)
     with pytest.raises(LowtideError, match=r"not a folder of images or an .npz file; check"):
@@ -101,7 +101,7 @@ def test_mixed_sizes_are_named_and_can_be_resized(tmp_path):
         open_images(tmp_path, resize=(0, 20))
 
 
-def test_channels(tmp_path):
+def test_mixed_numbers_of_channels_become_rgb(tmp_path):
     save(tmp_path / "a.png", mode="L")
     save(tmp_path / "b.jpg", mode="L")
     assert open_images(tmp_path).shape == (32, 32, 1)
@@ -114,7 +114,7 @@ def test_channels(tmp_path):
     assert grey.read(np.arange(3)).max(axis=(1, 2, 3)).tolist() == [0, 0, 255]  # the last is transparent: white
 
 
-def test_damage_that_headers_do_not_tell(tmp_path):
+def test_damage_behind_an_intact_header_is_found(tmp_path):
     content = bytearray(encode(NOISE, ".png"))
     content[1000:1100] = bytes(100)
     (tmp_path / "a.png").write_bytes(content)

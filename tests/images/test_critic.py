@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowtide.images.causal import CausalNet
-from lowtide.images.convnets import paper_cnn, small_cnn
-from lowtide.images.critic import ImageCritic, PaperImages, masked_input, pixels_seen
+from lowtide.images.convnets import ImageCritic, PaperImages, masked_input, paper_cnn, pixels_seen, small_cnn
 from lowtide.images.encoder import Grid
 from lowtide.images.training import draw_masks
 

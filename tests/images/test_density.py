@@ -9,13 +9,11 @@ import torch
 
 from lowtide import TIDE, Density
 from lowtide.bundles import write_bundle
-from lowtide.density.objectives import normalise
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options, normalise
 from lowtide.errors import LowtideError
 from lowtide.images import fitting as image_fitting
 from lowtide.images import training as image_training
-from lowtide.images.convnets import small_cnn
-from lowtide.images.critic import ImageCritic
+from lowtide.images.convnets import ImageCritic, small_cnn
 from lowtide.images.encoder import Grid, ImageEncoder, Stack
 from lowtide.labels import Classes
 
@@ -41,6 +39,7 @@ def fit(x, s, **options):
 
 @pytest.fixture(scope="module")
 def tide():
+    """Takes more than 10 s: seven networks."""
     return fit(*draw(400, 0))
 
 
@@ -50,13 +49,13 @@ def held_out():
 
 
 class TestAnswers:
-    def test_it_finds_the_patch(self, tide, held_out):
+    def test_the_leaking_patch_has_the_largest_conditional_density(self, tide, held_out):
         found = np.abs(tide.conditionals(held_out[0])).max(axis=2).mean(axis=0)
         assert found.argmax() == TOLD
         assert found[TOLD] > 1.0
         assert found[:TOLD].max() < 0.3
 
-    def test_information(self, tide, held_out):
+    def test_held_out_information_is_clearly_positive(self, tide, held_out):
         assert tide.information(*held_out).low > 0.1
         assert tide.information_.n == 200  # the other half has chosen
         assert tide.information_.low > 0.1
@@ -73,7 +72,7 @@ class TestAnswers:
         assert inside.any()
         np.testing.assert_allclose((prior * np.exp(prefixes)).sum(axis=2)[inside], 1, atol=1e-4)
 
-    def test_observed(self, tide, held_out):
+    def test_density_of_some_patches_alone(self, tide, held_out):
         x, s = held_out
         alone = np.isin(np.arange(16), (TOLD, TOLD + 1))
         np.testing.assert_allclose(tide.observed(x, np.arange(16) < 7), tide.prefixes(x)[:, 7], atol=1e-4)
@@ -82,7 +81,7 @@ class TestAnswers:
         assert -0.25 < tide.observed(x, ~alone)[rows, s].mean() < 0.1
         assert (tide.observed(x, np.zeros(16, dtype=bool)) == 0).all()
 
-    def test_shapley(self, tide, held_out):
+    def test_shapley_values_find_the_leaking_patches_and_add_up(self, tide, held_out):
         x = held_out[0][:6]
         attribution = tide.shapley(x, orders=8)
         assert np.abs(attribution.values).max(axis=2).sum(axis=0).argmax() in (TOLD, TOLD + 1)
@@ -92,7 +91,7 @@ class TestAnswers:
         np.testing.assert_allclose(attribution.values.sum(axis=1), whole, atol=1e-4)
         assert attribution.error.shape == (6, 16, 2)
 
-    def test_save_and_load(self, tide, held_out, tmp_path):
+    def test_a_saved_image_density_answers_the_same(self, tide, held_out, tmp_path):
         tide.artefact.save(tmp_path / "critic")
         config = json.loads((tmp_path / "critic" / "config.json").read_text())
         assert config["features"] is None
@@ -121,7 +120,7 @@ def test_blocks_of_many_patches_share_their_value():
 
 
 class TestHonesty:
-    def test_independent_images_give_exactly_nothing(self):
+    def test_independent_images_give_the_null_model(self):
         x, s = draw(200, 0)
         shuffled = np.random.default_rng(5).permutation(s)
         tide = fit(x, shuffled, max_steps=30)
@@ -130,7 +129,7 @@ class TestHonesty:
         assert tide.information_.value == 0
         assert tide.information_.high > 0
 
-    def test_and_the_same_images_with_their_secret_tell(self, tide):
+    def test_images_with_their_own_secret_do_not_give_the_null_model(self, tide):
         assert tide.artefact.report.chosen != "null"
 
     def test_the_same_seed_gives_the_same_answers(self):
@@ -151,7 +150,7 @@ def test_where_left_and_right_differ_images_are_not_mirrored():
     x = rng.integers(40, 140, (240, 8, 8, 1), dtype=np.uint8)
     x[s == 0, :, :4] += 60
     x[s == 1, :, 4:] += 60
-    tide = fit(x, s, max_steps=30)
+    tide = fit(x, s, max_steps=20)
     assert "as they are" in tide.artefact.report.chosen
     assert tide.information_.low > 0.3
 
@@ -175,7 +174,7 @@ class Counting:
 
 
 class TestMemory:
-    def test_beyond_the_limit_images_are_read_by_batches(self, monkeypatch):
+    def test_images_beyond_the_memory_limit_are_read_by_batches(self, monkeypatch):
         x, s = draw(200, 0)
         images = Counting(x)
         monkeypatch.setattr(image_training, "KEPT", 1000)
@@ -186,7 +185,7 @@ class TestMemory:
         tide.density(images)
         assert images.reads > few or tide.artefact.critic.kind == "null"
 
-    def test_below_it_they_are_read_once(self):
+    def test_images_below_the_memory_limit_are_read_once(self):
         x, s = draw(300, 0)
         images = Counting(x)
         fit(images, s, max_steps=1)
@@ -213,7 +212,7 @@ def test_an_interrupted_fit_goes_on_where_it_stopped(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_three_classes_in_colour():
+def test_three_classes_in_colour_are_learnt():
     rng = np.random.default_rng(3)
     s = rng.choice(["a", "b", "c"], 150)
     x = rng.integers(60, 120, (150, 12, 10, 3), dtype=np.uint8)
@@ -226,7 +225,7 @@ def test_three_classes_in_colour():
 
 
 class TestPaper:
-    def test_it_learns_and_answers_prefixes(self, held_out, tmp_path):
+    def test_the_papers_recipe_learns_and_answers_prefixes(self, held_out, tmp_path):
         tide = fit(*draw(64, 0), recipe="paper", max_steps=20)
         assert tide.information_ is None
         assert tide.information(*held_out).value > 0.02
@@ -246,11 +245,11 @@ class TestBadInput:
             ({"critic": "bag"}, "critic='bag' is for tables"),
         ],
     )
-    def test_options(self, options, message):
+    def test_bad_options_are_refused(self, options, message):
         with pytest.raises(LowtideError, match=message):
             fit(*draw(20, 0), **options)
 
-    def test_shapes(self, tide):
+    def test_images_of_a_wrong_shape_are_refused(self, tide):
         x, s = draw(20, 0)
         with pytest.raises(LowtideError, match="X has 20 images"):
             fit(x, s[:5])
@@ -269,7 +268,7 @@ class TestBadInput:
         with pytest.raises(LowtideError, match="mask must be booleans of shape"):
             tide.observed(x, np.ones(5, dtype=bool))
 
-    def test_a_garbled_bundle(self, tide, tmp_path):
+    def test_a_garbled_bundle_is_refused(self, tide, tmp_path):
         config, tensors = tide.artefact.parts()
         write_bundle(
             tmp_path / "b", config, {name: v for name, v in tensors.items() if not name.startswith("causal.0.head")}

@@ -38,7 +38,7 @@ def smooth(height, width):
 
 @pytest.mark.parametrize("suffix", EXACT)
 @pytest.mark.parametrize("pixels", [COLOUR, GREY[..., None]], ids=["colour", "grey"])
-def test_what_is_written_without_loss_is_read_back_exactly(tmp_path, suffix, pixels):
+def test_lossless_formats_are_read_back_exactly(tmp_path, suffix, pixels):
     path = tmp_path / f"a{suffix}"
     path.write_bytes(encode(pixels, suffix))
     channels = pixels.shape[2]
@@ -108,7 +108,7 @@ def test_sixteen_bits_become_eight(tmp_path):
         np.testing.assert_array_equal(decode(path, channels=1)[..., 0], deep >> 8)
 
 
-def test_black_and_white(tmp_path):
+def test_black_and_white_images_become_bytes(tmp_path):
     path = save(tmp_path, "a.png", Image.fromarray(GREY > 128))
     assert look(path).grey
     np.testing.assert_array_equal(decode(path, channels=1)[..., 0], np.where(GREY > 128, 255, 0))
@@ -145,7 +145,7 @@ def test_exif_rotation_of_jpeg_shows_in_the_header(tmp_path):
     assert decode(path, channels=3).shape == (32, 16, 3)
 
 
-def test_broken_exif_is_nobodys_problem(tmp_path):
+def test_broken_exif_is_ignored(tmp_path):
     path = save(tmp_path, "a.jpg", smooth(16, 16), exif=b"Exif\x00\x00II*\x00\x08\x00\x00\x00\xff\xff")
     (seen,) = spread(lambda place: decode(place, channels=3), [path])
     assert seen.shape == (16, 16, 3)
@@ -188,7 +188,7 @@ def test_damage_in_the_middle_is_found_by_a_thorough_look(tmp_path):
         look(path, thorough=True)
 
 
-def test_text_and_other_formats_are_no_images(tmp_path):
+def test_text_and_other_formats_are_refused_as_images(tmp_path):
     (tmp_path / "a.png").write_text("not an image")
     Image.fromarray(GREY).save(tmp_path / "b.png", format="GIF")
     (tmp_path / "c.png").write_bytes(b"")
@@ -197,7 +197,7 @@ def test_text_and_other_formats_are_no_images(tmp_path):
             look(tmp_path / f"{name}.png")
 
 
-def test_nothing_but_pixels_is_encoded(tmp_path):
+def test_only_pixels_are_written_to_a_file(tmp_path):
     """What a source says beside its pixels never reaches a release."""
     told = PngImagePlugin.PngInfo()
     told.add_text("Comment", "Zarquon77")

@@ -101,7 +101,7 @@ def test_the_reddest_patch_is_the_one_that_leaks_most(values, seed):
 
 
 @pytest.mark.parametrize("grey", [0, 60, 128, 200, 255])
-def test_red_rises_with_what_is_told_whatever_lies_below(grey):
+def test_red_rises_with_the_leakage_whatever_the_image_shows(grey):
     colours = colours_over(65, grey).astype(int)
     assert (np.diff(colours[:, 0] - colours[:, 1]) >= -1).all()
     assert (colours[-1] - grey)[0] > (colours[-1] - grey)[1] + 100
@@ -231,6 +231,6 @@ def test_an_image_inside_an_address_is_that_image(shape):
         (lambda g: veil(scene(20, 24), np.ones(30, dtype=bool), g), "the grid is of 24×20 pixels"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(call, words):
+def test_bad_maps_are_refused(call, words):
     with pytest.raises(LowtideError, match=words):
         call(Grid(24, 20, 3, 4))

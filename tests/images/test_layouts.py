@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from lowtide.errors import LowtideError
+from lowtide.images.dataset import open_images
 from lowtide.images.encoder import Images
-from lowtide.images.opening import open_images
 
 
 def image(path, value=0, size=(8, 6), mode="RGB"):
@@ -136,7 +136,7 @@ def test_genki_is_not_guessed_at(tmp_path):
 
 
 @pytest.mark.parametrize("line", ["1 0 0\n", "1 0 0 zarquon\n", "\n"])
-def test_genki_labels_that_are_no_numbers(tmp_path, line):
+def test_genki_labels_that_are_not_numbers_are_refused(tmp_path, line):
     genki(tmp_path, labels=["1 0 0 0\n", line, "1 0 0 0\n"])
     with pytest.raises(LowtideError, match=r"line 2 of .*labels.txt is not four numbers") as caught:
         open_images(tmp_path)
@@ -218,7 +218,7 @@ def test_taking_some_keeps_names_labels_and_pixels_together(tmp_path):
     assert some.read(np.array([], np.intp)).shape == (0, 6, 8, 3)
 
 
-def test_what_is_described(tmp_path):
+def test_the_description_names_layout_and_counts(tmp_path):
     genki(tmp_path)
     (tmp_path / "files" / "file0003.png").write_text("text")
     folder = open_images(tmp_path)

@@ -28,7 +28,7 @@ def _noised(pixels: np.ndarray, hidden: np.ndarray, ids: list[int], lam: float =
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.booleans(), st.sampled_from(["redact", "gaussian"]))
-def test_only_hidden_pixels_change(seed: int, each: bool, kind: str) -> None:
+def test_only_pixels_of_hidden_patches_change(seed: int, each: bool, kind: str) -> None:
     rng = np.random.default_rng(seed)
     pixels = _images()
     hidden = rng.random((6, len(GRID)) if each else len(GRID)) < 0.5

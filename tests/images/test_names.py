@@ -10,8 +10,8 @@ from PIL import Image
 from scipy.stats import norm
 
 from lowtide.errors import LowtideError
+from lowtide.images.dataset import open_images
 from lowtide.images.names import _neighbours, mapping_text, names_tell, pair, read_mapping, shuffled_names
-from lowtide.images.opening import open_images
 
 N = 400
 RNG = np.random.default_rng(11)
@@ -47,7 +47,7 @@ def test_the_order_of_genki():
         ([f"x{row}.png" for row in range(N)], np.where(np.arange(N) < 200, "yes", "no"), "their order"),
     ],
 )
-def test_ways_to_tell(names, codes, how):
+def test_names_that_reveal_the_secret_are_found(names, codes, how):
     check = names_tell(names, codes)
     assert check.tells
     assert how in " ".join(check.how)
@@ -57,7 +57,7 @@ def test_ways_to_tell(names, codes, how):
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 300), st.integers(2, 6))
-def test_names_without_a_secret_rarely_look_as_if_they_had_one(seed, n, classes):
+def test_independent_names_are_rarely_flagged(seed, n, classes):
     rng = np.random.default_rng([seed, 1])
     names = [f"{rng.choice(['a', 'b', 'c'])}/{rng.integers(9)}_{row}.png" for row in range(n)]
     assert not names_tell(names, rng.integers(0, classes, n)).tells
@@ -71,7 +71,7 @@ def test_the_runs_test_is_exact():
     assert _neighbours(codes) == pytest.approx(2 * norm.sf(z))
 
 
-def test_nothing_to_tell():
+def test_names_are_not_flagged_for_a_constant_secret():
     assert not names_tell(NUMBERS, np.zeros(N)).tells
     with pytest.raises(LowtideError, match="400 names for 3 values"):
         names_tell(NUMBERS, [0, 1, 1])
@@ -86,7 +86,7 @@ def folder(tmp_path):
     return open_images(tmp_path / "set")
 
 
-def test_new_names_tell_nothing(folder):
+def test_new_names_reveal_nothing(folder):
     secret = folder.column("label")
     assert names_tell(folder.names, secret).tells
     names = shuffled_names(folder)
@@ -101,7 +101,7 @@ def test_the_order_can_be_repeated_only_with_the_seed(folder):
     assert shuffled_names(folder) != shuffled_names(folder)
 
 
-def test_pairs(folder, tmp_path):
+def test_new_names_are_paired_with_the_old(folder, tmp_path):
     path = tmp_path / "private.csv"
     new = [f'a "{number}", b.png' for number in range(60)]
     path.write_text(mapping_text(new, folder.names))

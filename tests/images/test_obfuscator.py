@@ -10,13 +10,12 @@ import pytest
 
 from lowtide import TIDE, Obfuscator
 from lowtide.attack.panel import attack
+from lowtide.disclose.budget import load_hider
 from lowtide.disclose.card import ReleaseCard
-from lowtide.disclose.saved import load_hider
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Grid, Stack
+from lowtide.images.mechanism import FixedPatches, PaperPatches, Released, all_flags
 from lowtide.images.planner import ImageSettings, read_patches
-from lowtide.images.policies import FixedPatches, PaperPatches
-from lowtide.images.released import Released, all_flags
 from lowtide.tables.planner import TableSettings
 from lowtide.worlds import drawn_faces
 
@@ -56,7 +55,7 @@ def test_the_plan_hides_the_mouth(fitted: Obfuscator) -> None:
     assert np.nansum(plan.marginal[mouth]) > 0.5 * np.nansum(plan.marginal)
 
 
-def test_attackers_learn_before_and_hardly_after(fitted: Obfuscator) -> None:
+def test_attackers_read_the_clean_images_and_hardly_the_release(fitted: Obfuscator) -> None:
     images, s = _faces(500, 12)
     before = attack(images, s, attackers=ATTACKERS, progress=False).headline.information
     after = attack(fitted.transform(images), s, attackers=ATTACKERS, progress=False).headline.information
@@ -65,7 +64,7 @@ def test_attackers_learn_before_and_hardly_after(fitted: Obfuscator) -> None:
     assert after.value < 0.4 * before.value
 
 
-def test_the_budget_is_kept_by_the_judges(fitted: Obfuscator) -> None:
+def test_the_budget_is_kept_against_the_checking_attackers(fitted: Obfuscator) -> None:
     assert fitted.check_.measured.value <= 0.05
     assert fitted.check_.attacks.retrained[0].information.low <= 0.05
     assert fitted.check_.measured.n == 100  # a quarter of the images judges
@@ -93,7 +92,7 @@ def test_the_curve_falls_and_is_nested(fitted: Obfuscator) -> None:
         plan.at(1.5)
 
 
-def test_what_is_not_hidden_stays(fitted: Obfuscator, faces: tuple[np.ndarray, np.ndarray]) -> None:
+def test_patches_that_are_not_hidden_stay(fitted: Obfuscator, faces: tuple[np.ndarray, np.ndarray]) -> None:
     images = faces[0][:20]
     released = fitted.transform(images)
     mask = fitted.mechanism_.grid.spread(fitted.policy_.hidden)
@@ -107,7 +106,7 @@ def test_what_is_not_hidden_stays(fitted: Obfuscator, faces: tuple[np.ndarray, n
     assert (flags == fitted.policy_.hidden).all()
 
 
-def test_card(fitted: Obfuscator) -> None:
+def test_the_card_describes_the_release_of_images(fitted: Obfuscator) -> None:
     card = fitted.card_
     assert ReleaseCard.from_json(card.to_json()) == card
     assert card.rows == 400

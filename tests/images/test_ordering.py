@@ -8,13 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.errors import LowtideError
+from lowtide.images.attackers import edges_and_shades
 from lowtide.images.convnets import to_input
-from lowtide.images.edges import edges_and_shades
 from lowtide.images.encoder import Grid
-from lowtide.images.ordering import Spread, showing_order
-from lowtide.images.planning_attackers import CELLS, at_places, by_kind, placed
-from lowtide.images.thumbnails import Thumbnails
-from lowtide.images.units import Units
+from lowtide.images.planning import Spread, Units, showing_order
+from lowtide.images.planning_attackers import CELLS, Thumbnails, at_places, by_kind, placed
 
 NONE = np.zeros(0, dtype=np.intp)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lowtide.images.dataset import open_images
 from lowtide.images.names import names_tell
-from lowtide.images.opening import open_images
 from lowtide.images.writing import ImageWriter
 
 GIVEN = os.environ.get("LOWTIDE_DATA")

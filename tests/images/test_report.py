@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from lowtide import modalities
-from lowtide.auditing.change import Change
 from lowtide.auditing.report import audit_samples
+from lowtide.auditing.utility import Change
 from lowtide.disclose.budget import Point, Reading
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_fixed, certify_sequential
@@ -22,8 +22,7 @@ from lowtide.images.heatmaps import describe, heat, population_map, ramp, strong
 from lowtide.images.scan import ImageScan
 from lowtide.images.view import FEWEST_IMAGES, ImageMaps
 from lowtide.interface import Estimate
-from lowtide.report.contents import FEWEST, UNSAFE, Outline
-from lowtide.report.html import render, write_report
+from lowtide.report.html import FEWEST, UNSAFE, Outline, render, write_report
 from lowtide.report.sections import make_report
 from lowtide.tables.scan import FeatureLeak, TableScan
 from lowtide.worlds import redundant_bit
@@ -192,7 +191,7 @@ class TestMaps:
         )
         np.testing.assert_array_equal(hidden, veil(scene(0), HIDDEN, GRID, scale=scale))
 
-    def test_they_are_told_in_words(self, page):
+    def test_maps_are_described_in_words(self, page):
         read = Parsed(page)
         leaking, hidden = [attrs["alt"] for section, attrs in read.images if section == "maps"]
         assert leaking == describe(TOLD, GRID)
@@ -215,13 +214,13 @@ class TestMaps:
         assert style.index("rgb({} {} {})".format(*first)) < style.index("rgb({} {} {})".format(*last))
         assert 'class="ramp"' not in render(report_of("t", "smile", images=some_maps(told=-np.ones(M))))
 
-    def test_no_list_of_patches(self, page):
+    def test_a_report_of_images_lists_no_patches(self, page):
         assert not any(name in page for name in NAMES)
         assert 'class="bar free"' not in page
         assert f"hide {HIDDEN.sum()} of 30 patches" in Parsed(page).text
         assert "Nothing is hidden" not in page
 
-    def test_it_speaks_of_images(self, parts, page):
+    def test_a_report_of_images_uses_nouns_of_images(self, parts, page):
         plain = Parsed(render(report_of(**{**parts, **OF_A_TABLE})))
         assert not TABLE_WORDS.search(Parsed(page).text)
         assert TABLE_WORDS.search(plain.text), "and would of a table"
@@ -285,14 +284,14 @@ class TestMaps:
 
 
 class TestWhoMayReadIt:
-    def test_an_average_image_needs_many(self):
+    def test_an_average_image_is_publishable_only_of_many_images(self):
         enough, few = (report_of("t", "s", images=some_maps(images=n)) for n in (FEWEST_IMAGES, FEWEST_IMAGES - 1))
         assert (enough.marks["maps"].safe, few.marks["maps"].safe) == (True, False)
         assert 'class="mark inside"' in render(few)
         assert 'class="mark inside"' not in render(enough)
         assert FEWEST_IMAGES > FEWEST
 
-    def test_so_do_the_numbers_beside_it(self):
+    def test_numbers_beside_an_average_need_many_images(self):
         few, enough = (report_of("t", "s", a_scan(n), images=some_maps()) for n in (FEWEST - 1, FEWEST))
         assert (few.marks["maps"].safe, enough.marks["maps"].safe) == (False, True)
 
@@ -313,7 +312,7 @@ class TestWhoMayReadIt:
         assert not found["samples"].safe
         assert "samples" not in report_of("t", "s", images=some_maps()).marks
 
-    def test_no_single_image_without_the_mark(self, parts, page):
+    def test_single_images_are_marked_as_private(self, parts, page):
         read, samples = Parsed(page), [image for _, row in parts["images"].samples for image in row]
         shown = read.pixels("samples")
         assert len(shown) == len(samples) == 6
@@ -328,14 +327,14 @@ class TestWhoMayReadIt:
         assert alts[0] == "original, image 1 of 3"
         assert len(set(alts)) == 6
 
-    def test_without_samples_nobody_is_shown(self, parts):
+    def test_no_single_image_is_shown_without_samples(self, parts):
         page = render(report_of(**{**parts, "images": some_maps()}))
         assert UNSAFE not in page
         assert len(Parsed(page).images) == 2
 
 
 class TestHarmless:
-    def test_nothing_is_loaded(self, page):
+    def test_the_page_loads_no_other_file(self, page):
         assert not re.search(r"https?://|@import|javascript:|<script", page.replace("http://www.w3.org/", ""))
         read = Parsed(page)
         loaded = [attrs["src"] for _, attrs in read.tags if "src" in attrs]
@@ -362,7 +361,7 @@ class TestHarmless:
         assert all(name in text for name in np.array(NAMES)[HIDDEN])
         assert not re.search(r"\bimages?\b|pixel", read.text)
 
-    def test_as_wide_as_the_window(self, parts, page, widths):
+    def test_the_page_is_as_wide_as_the_window(self, parts, page, widths):
         many = tuple(scene(seed) for seed in range(12))
         long = some_maps(samples=(("W" * 90, many), ("年" * 60, many)), meaning="a_long_word_" * 20)
         pages = [page, render(report_of(**{**parts, "images": long}))]
@@ -404,11 +403,11 @@ class TestRefuses:
             ({"samples": (("a", (scene(0, (36, 30, 3)),)),)}, "a whole multiple"),
         ],
     )
-    def test_what_does_not_fit_the_grid(self, changes, words):
+    def test_maps_that_do_not_fit_the_grid_are_refused(self, changes, words):
         with pytest.raises(LowtideError, match=words):
             some_maps(**changes)
 
-    def test_plans_that_contradict_each_other(self):
+    def test_contradicting_plans_are_refused(self):
         with pytest.raises(LowtideError, match="different patches"):
             report_of("t", "s", features=NAMES, chosen=~HIDDEN, images=some_maps())
         with pytest.raises(LowtideError, match="the images have 30 patches"):

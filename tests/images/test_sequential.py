@@ -5,11 +5,11 @@ import pytest
 
 from lowtide import TIDE, LowtideError, Obfuscator
 from lowtide.attack.panel import attack
-from lowtide.disclose.saved import load_hider
+from lowtide.disclose.budget import load_hider
 from lowtide.images.encoder import Grid
 from lowtide.images.mechanism import ImageMechanism
 from lowtide.images.planner import ImageSettings
-from lowtide.images.sequential import SequentialPatches
+from lowtide.images.problem import SequentialPatches
 
 SIDE, PATCH = 16, 8
 
@@ -26,8 +26,9 @@ def faces(n, seed):
 
 @pytest.fixture(scope="module")
 def fitted():
+    """Takes more than 10 s: seven networks for the raw images, and seven for the half disclosed ones."""
     images, s = faces(300, seed=1)
-    tide = TIDE(PATCH, max_steps=80, progress=False)
+    tide = TIDE(PATCH, max_steps=40, progress=False)
     settings = ImageSettings(attackers=("edges",))
     return Obfuscator(tide, "sequential", epsilon=0.3, settings=settings, progress=False).fit(images, s)
 
@@ -43,7 +44,7 @@ def one_by_one(policy, image):
     return hidden[0]
 
 
-def test_passes_and_steps_decide_alike(fitted):
+def test_whole_passes_and_single_steps_hide_the_same_patches(fitted):
     images, _ = faces(12, seed=2)
     flags = fitted.flags(images)
     for image, row in zip(images, flags, strict=True):
@@ -51,7 +52,7 @@ def test_passes_and_steps_decide_alike(fitted):
     assert 0 < flags.mean() < 1
 
 
-def test_a_copy_is_hidden_as_well(fitted):
+def test_sequential_policy_hides_a_copy_of_the_secret_too(fitted):
     """The left half of the mouth and its copy at the right: after hiding one, the other is news again."""
     images, _ = faces(200, seed=3)
     flags = fitted.flags(images)
@@ -59,14 +60,14 @@ def test_a_copy_is_hidden_as_well(fitted):
     assert flags[:, 2:].mean() > 0.8
 
 
-def test_attackers_read_it_before_and_hardly_after(fitted):
+def test_attackers_read_the_clean_images_and_hardly_the_sequential_release(fitted):
     images, s = faces(600, seed=4)
     options = {"attackers": ("edges",), "progress": False, "seed": 5}
     assert attack(images, s, **options).headline.accuracy.low > 0.95
     assert attack(fitted.transform(images), s, **options).headline.accuracy.value < 0.75
 
 
-def test_saved_and_loaded_it_hides_the_same(fitted, tmp_path):
+def test_a_saved_sequential_policy_hides_the_same(fitted, tmp_path):
     images, _ = faces(20, seed=6)
     fitted.hider_.save(tmp_path / "hider")
     again = load_hider(tmp_path / "hider")
@@ -74,12 +75,12 @@ def test_saved_and_loaded_it_hides_the_same(fitted, tmp_path):
     assert np.array_equal(again.transform(images), fitted.transform(images))
 
 
-def test_the_card_promises_nothing_for_the_whole(fitted):
+def test_the_card_of_a_sequential_policy_promises_nothing_for_the_whole(fitted):
     assert fitted.card_.policy == "sequential"
     assert fitted.card_.certificate.whole.vacuous
 
 
-def test_noise_and_shares_are_refused():
+def test_sequential_policy_refuses_noise_and_a_share_to_keep():
     images, s = faces(60, seed=7)
     for options in ({"mechanism": "gaussian"}, {"kept": 0.5}):
         with pytest.raises(LowtideError, match="sequential"):

@@ -82,7 +82,7 @@ def test_a_map_marks_the_strongest_patch_and_says_so(tmp_path):
     assert holds(pixels_of(tmp_path / "none.png"), heat(scene(), np.zeros(30), grid, scale=34))
 
 
-def test_what_is_hidden_is_striped_and_said(tmp_path):
+def test_hidden_patches_are_striped_and_counted(tmp_path):
     grid, hidden = Grid(24, 20, 3, 4), np.isin(np.arange(30), [11, 12])
     alt = written(tmp_path / "hidden.png", draw_hidden, scene(), hidden, grid, title="Smiles")
     assert alt.startswith("2 of 30 patches are hidden, within rows 3 to 3 of 6 from the top, columns 2 to 3 of 5")

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from lowtide.density.artefact import Density
-from lowtide.images.critic import ImageCritic
+from lowtide.images.convnets import ImageCritic
 from lowtide.images.encoder import Grid, ImageEncoder, Stack
 from lowtide.images.training import Schedule, TrainingImages, train_causal
 from lowtide.labels import read_classes

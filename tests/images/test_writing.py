@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from lowtide.errors import LowtideError
+from lowtide.images.dataset import open_images
 from lowtide.images.names import pair, read_mapping
-from lowtide.images.opening import open_images
 from lowtide.images.writing import ImageWriter
 
 RNG = np.random.default_rng(7)
@@ -151,7 +151,7 @@ def test_a_folder_per_class_that_is_not_the_secret(tmp_path):
     assert release.column("label").tolist() == source.column("label").tolist()
 
 
-def test_the_only_label_goes(tmp_path):
+def test_a_secret_that_is_the_only_label_is_removed(tmp_path):
     source = celeba(tmp_path / "in", "txt")
     release = copy(source, tmp_path / "out", drop=["Smiling", "Male", "split"])
     assert (release.layout, release.columns, release.names) == ("celeba", (), source.names)
@@ -261,7 +261,7 @@ def test_an_exception_leaves_nothing_behind(tmp_path, make, error):
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
-def test_nothing_shows_before_the_end(tmp_path):
+def test_no_folder_appears_before_all_images_are_written(tmp_path):
     source = metadata(tmp_path / "in")
     with ImageWriter(tmp_path / "out", source) as writer:
         writer.write(np.arange(5), everything(source))
@@ -270,7 +270,7 @@ def test_nothing_shows_before_the_end(tmp_path):
     assert stat.S_IMODE((tmp_path / "out").stat().st_mode) & 0o055 == 0o055
 
 
-def test_every_image_once(tmp_path):
+def test_every_image_is_written_exactly_once(tmp_path):
     source = metadata(tmp_path / "in")
     pixels = everything(source)
     with (
@@ -291,7 +291,7 @@ def test_every_image_once(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"in", "b"}
 
 
-def test_places_that_are_refused(tmp_path):
+def test_bad_target_folders_are_refused(tmp_path):
     source = metadata(tmp_path / "in")
     for target in (tmp_path / "in", tmp_path / "in" / "out", tmp_path):
         with pytest.raises(LowtideError, match="lie within each other"):

@@ -47,7 +47,7 @@ def test_a_lower_limit_hides_the_secret_and_keeps_the_utility(learnt):
     assert path[1].told < 0.2 < path[0].told, "as its adversary sees it"
 
 
-def test_its_own_networks_read_the_release(learnt):
+def test_the_adversarys_own_networks_read_the_release(learnt):
     _, s, u, path, (loose, tight) = learnt
     secret = [
         (one.read_secret(y[TEST]).argmax(axis=1) == s[TEST]).mean() for one, y in zip(path, (loose, tight), strict=True)

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from lowtide.disclose.budget import Budget, Reading
 from lowtide.formatting import percent, plain
 from lowtide.interface import NATS_PER_BIT, Attack, Estimate
-from lowtide.report.charts import attack_key, draw_attacks, draw_tradeoff
+from lowtide.report.charts import Spot, Tradeoff, attack_key, draw_attacks, draw_tradeoff, duels, read_budget, tradeoff
 from lowtide.report.svg import fitted, key, stand_alone, ticks
-from lowtide.report.views import Spot, Tradeoff, duels, read_budget, tradeoff
 from lowtide.tables.planning import Point
 from lowtide.tables.scan import FeatureLeak
 from lowtide.tables.view import draw_leaks
@@ -58,7 +57,7 @@ def numbers(tree, kind, attribute):
 
 
 class TestLeaks:
-    def test_longer_bars_tell_more(self):
+    def test_longer_bars_mean_more_leakage(self):
         tree = parsed(draw_leaks([leak("age", 0.4), leak("pets", 0.1)]))
         first, second = numbers(tree, "bar free", "width")
         assert first == pytest.approx(4 * second, rel=0.01)
@@ -220,10 +219,10 @@ class TestWords:
         assert read_budget(text).limit == pytest.approx(limit)
 
     @pytest.mark.parametrize("text", ["", "little", "-1", "120%"])
-    def test_what_is_no_budget_is_none(self, text):
+    def test_texts_that_are_not_budgets_are_none(self, text):
         assert read_budget(text) is None
 
-    def test_percentages_do_not_pretend(self):
+    def test_percentages_have_no_false_precision(self):
         assert [percent(share) for share in (0.0, 1e-6, 0.5, 0.99999, 1.0)] == [
             f"{share}\u00a0%" for share in ("0.0", "0.1", "50.0", "99.9", "100.0")
         ]

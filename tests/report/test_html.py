@@ -21,8 +21,7 @@ from lowtide.disclose.certificate import certify_fixed, certify_sequential
 from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.errors import LowtideError
 from lowtide.interface import Attack, Estimate
-from lowtide.report.contents import FEWEST, Outline
-from lowtide.report.html import render, write_report
+from lowtide.report.html import FEWEST, Outline, render, write_report
 from lowtide.report.sections import make_report
 from lowtide.tables.scan import FeatureLeak, TableScan, scan
 from lowtide.worlds import redundant_bit
@@ -253,7 +252,7 @@ class TestWithoutSomeData:
         assert "do not trust" in render(report_of("t", "vote", card=high))
         assert "do not trust" not in render(report_of("t", "vote", card=low))
 
-    def test_nothing_to_tell_is_not_called_a_leak(self):
+    def test_data_without_leakage_is_not_called_a_leak(self):
         flat = replace(a_scan(["age"]), information=around(0.001))
         assert "stands out from chance" in render(report_of("t", "vote", scan=flat))
         assert "stands out from chance" not in render(report_of("t", "vote", scan=a_scan(["age"])))
@@ -291,7 +290,7 @@ class TestWhoMayReadIt:
         few = report_of("t", "v", scan=a_scan(["age"]), card=a_card(attacks=(an_attack(0.03, n=10),)))
         assert {name for name, mark in few.marks.items() if not mark.safe} == {"attacks", "card", "verdict"}
 
-    def test_no_label_and_no_value_anywhere(self, survey, page, written):
+    def test_the_page_holds_no_label_and_no_value(self, survey, page, written):
         assert set(survey.scan.density.classes.labels) == set(LABELS), "they were there to be told"
         told = b"".join(path.read_bytes() for path in written).decode("utf-8", "ignore") + page
         assert "newspaper" in told
@@ -306,7 +305,7 @@ class TestHarmless:
         assert HOSTILE in Page(page).text
 
     @pytest.mark.parametrize("evil", [HOSTILE, '"><img src=x onerror=alert(1)>', "{{ 7 * 7 }}", "x\x00\n\u202ey"])
-    def test_wherever_it_stands(self, evil):
+    def test_a_hostile_name_is_text_in_every_section(self, evil):
         names = (evil, "age")
         card = a_card(
             features=tuple(Feature(name, 1.0) for name in names),
@@ -321,7 +320,7 @@ class TestHarmless:
         assert not {"\x00", "\u202e"} & set(text)
         assert "49" not in re.findall(r">([^<]*)<", text[: text.index("</h1>")])[-1]
 
-    def test_nothing_is_loaded(self, page):
+    def test_the_page_loads_no_other_file(self, page):
         text = page.replace("http://www.w3.org/", "")
         assert not re.search(r"https?://|@import|javascript:", text)
         assert set(re.findall(r"url\(([^)]*)\)", text)) == {"#hatch"}
@@ -356,7 +355,7 @@ class TestFiles:
         files = write_report(report, tmp_path / "r.html", figures=tmp_path)
         assert [path.name for path in files] == ["r.html", "leaks.svg"]
 
-    def test_the_same_every_time(self, survey, page):
+    def test_the_same_report_gives_the_same_bytes(self, survey, page):
         assert render(report_of(**vars(survey))) == page
 
     def test_appears_whole_or_not_at_all(self, report, tmp_path):
@@ -377,14 +376,14 @@ class TestFiles:
 
 
 class TestRefuses:
-    def test_masks_that_do_not_fit_the_names(self):
+    def test_masks_that_do_not_fit_the_names_are_refused(self):
         with pytest.raises(LowtideError, match=r"hidden of a point of the curve must be booleans of shape \(2,\)"):
             report_of("t", "v", curve=a_curve(3), features=("a", "b"))
         with pytest.raises(LowtideError, match="must be booleans of shape"):
             report_of("t", "v", features=("a", "b"), chosen=np.array([1, 0]))
 
     @pytest.mark.parametrize("name", ["title", "secret"])
-    def test_empty_names(self, name):
+    def test_empty_names_are_refused(self, name):
         with pytest.raises(LowtideError, match=f"{name} must be a text"):
             report_of(**({"title": "t", "secret": "v"} | {name: " "}))
 

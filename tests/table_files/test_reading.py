@@ -22,7 +22,7 @@ from lowtide.table_files.writing import Writer
 def small_blocks(monkeypatch):
     """Blocks of a few rows, so that types found in the first must be revised."""
     monkeypatch.setattr("lowtide.table_files.separated._BLOCK", 128)
-    monkeypatch.setattr("lowtide.table_files.lines._BLOCK", 64)
+    monkeypatch.setattr("lowtide.table_files.reading._BLOCK", 64)
 
 
 WORDS = ["0", "1", "7", "-3", "2.5", "1e5", "true", "False", "2020-01-02", "12:30:00", "text", "ü", "NA", "nan"]

@@ -111,7 +111,7 @@ PLAIN = pa.table(
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_usual_types_are_found_again_without_being_told(tmp_path, suffix):
+def test_common_types_are_inferred_again(tmp_path, suffix):
     path = tmp_path / f"t{suffix}"
     write(path, PLAIN)
     back = read(path)

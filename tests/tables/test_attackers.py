@@ -25,7 +25,7 @@ def judged(attacker, x, s):
 
 
 @pytest.mark.parametrize("name", ATTACKERS)
-def test_learns_what_is_there_and_nothing_where_there_is_nothing(name):
+def test_attacker_learns_a_signal_and_nothing_from_noise(name):
     world = worlds.shifted_gaussian(2, dimension=4, shift=1.5, moved=2)
     right, information = judged(trained(name, *world.sample(800, seed=0)), *world.sample(4000, seed=1))
     assert right.value > 0.82, "the best possible is 0.856"
@@ -41,12 +41,12 @@ def test_learns_what_is_there_and_nothing_where_there_is_nothing(name):
 
 @pytest.mark.parametrize("name", STRONG)
 @pytest.mark.parametrize("world", [worlds.xor(), worlds.gaussian_xor(2)], ids=["bits", "signs"])
-def test_reads_two_columns_together(name, world):
+def test_attacker_reads_an_interaction_of_two_columns(name, world):
     _, information = judged(trained(name, *world.sample(1200, seed=0)), *world.sample(2000, seed=1))
     assert information.value > 0.7 * world.information()
 
 
-def test_logistic_regression_does_not_read_two_columns_together():
+def test_logistic_regression_does_not_read_an_interaction():
     world = worlds.gaussian_xor(2)
     _, information = judged(trained("logistic regression", *world.sample(800, seed=0)), *world.sample(2000, seed=1))
     assert information.value < 0.01

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.errors import LowtideError
-from lowtide.tables.cells import write
 from lowtide.tables.encoder import read_table
+from lowtide.tables.hider import write
 from lowtide.tables.mechanism import TableMechanism
 
 NOISE = KeyedNoise(bytes(range(32)))
@@ -336,7 +336,7 @@ def test_unknown_columns_and_other_orders_are_left_alone():
     pd.testing.assert_frame_equal(shown[table.columns], write(table, shown_rows, hidden, mechanism))
 
 
-def test_nothing_hidden_changes_nothing():
+def test_a_table_without_hidden_cells_is_unchanged():
     for table in (mixed(), pl.from_pandas(mixed()), pa.Table.from_pandas(mixed())):
         shown = release(table, hidden=np.zeros(8, dtype=bool))
         assert shown.equals(table)

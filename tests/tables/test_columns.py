@@ -92,7 +92,7 @@ def test_nullable_types(make):
     ],
     ids=["float", "Int64", "datetime64", "polars", "polars date", "pyarrow", "pyarrow timestamp"],
 )
-def test_nothing_but_gaps_is_a_constant(table):
+def test_a_column_of_missing_values_is_a_constant(table):
     rows, encoder = read_table(table)
     np.testing.assert_array_equal(rows, [[0, 1], [0, 1]])
     assert encoder.fills == (0.0,)
@@ -160,7 +160,7 @@ def test_columns_without_text_for_a_name():
 
 @settings(max_examples=60)
 @given(st.lists(st.none() | st.integers(-1000, 1000), min_size=1, max_size=30), st.sampled_from(sorted(LIBRARIES)))
-def test_every_value_and_every_gap_is_told(values, library):
+def test_every_value_and_every_gap_is_encoded(values, library):
     """The encoded columns hold all there is: values and gaps come back."""
     table = LIBRARIES[library]({"a": pa.array(values, type=pa.int64())})
     if library == "pandas":
@@ -228,7 +228,7 @@ def test_large_whole_numbers_are_rounded_alike():
 
 @settings(max_examples=40)
 @given(st.lists(st.none() | st.dates(), min_size=1, max_size=20))
-def test_every_day_is_told(days):
+def test_every_day_has_its_own_code(days):
     for table in (
         pl.DataFrame({"d": pl.Series(days, dtype=pl.Date)}),
         pa.table({"d": pa.array(days, type=pa.date32())}),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from lowtide.errors import LowtideError
-from lowtide.tables.comparison import changed
+from lowtide.tables.utility import changed
 
 CLEAN = {
     "age": [30.0, 40.0, 50.0, 60.0],

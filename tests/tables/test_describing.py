@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lowtide.errors import LowtideError
-from lowtide.tables.describing import describe
+from lowtide.tables.scan import describe
 
 N = 100
 RNG = np.random.default_rng(0)
@@ -32,7 +32,7 @@ TABLE = pa.table(
 )
 
 
-def test_kinds():
+def test_columns_are_described_by_their_kind():
     description = describe(TABLE)
     assert description.rows == N
     assert {column.name: column.kind for column in description.columns} == {
@@ -70,7 +70,7 @@ def test_notes_are_for_people():
     assert "4,998 different texts in 5,000 rows" in long["t"].notes[0]
 
 
-def test_no_value_is_told():
+def test_the_description_shows_no_value():
     for secret in (None, "party", "name", "country"):
         told = str(asdict(describe(TABLE, secret=secret)))
         assert "Zarquon" not in told
@@ -78,7 +78,7 @@ def test_no_value_is_told():
         assert "1234.5" not in told
 
 
-def test_few_rows_are_not_named():
+def test_columns_of_few_rows_are_not_called_identifiers():
     assert describe(TABLE.slice(0, 49))["name"].kind == "text"
     assert describe(TABLE.slice(0, 50))["name"].kind == "identifier"
     assert describe(pa.table({"i": list(range(49))}))["i"].kind == "integer"

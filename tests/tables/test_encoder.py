@@ -115,7 +115,7 @@ def test_rows_at_positions(make, index):
         ([0.5], "list of whole positions"),
     ],
 )
-def test_refuses_positions_that_are_none(make, index, message):
+def test_invalid_positions_are_refused(make, index, message):
     with pytest.raises(LowtideError, match=message):
         take_rows(make(), index)
 

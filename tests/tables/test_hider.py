@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from lowtide.density.tide import TIDE
+from lowtide.disclose.budget import load_hider
 from lowtide.disclose.obfuscator import Obfuscator
-from lowtide.disclose.saved import load_hider
 from lowtide.errors import LowtideError
 from lowtide.tables.hider import TableHider
 
@@ -28,7 +28,7 @@ def hider(request):
     return Obfuscator(tide, request.param, progress=False, **options).fit(*make_rows()).hider_
 
 
-def test_it_hides_what_tells(hider):
+def test_the_hider_hides_the_leaking_columns(hider):
     x, _ = make_rows(seed=1)
     released, flags = hider.release(x)
     assert flags[:, 0].mean() > 0.5 > flags[:, 1:].mean()
@@ -36,7 +36,7 @@ def test_it_hides_what_tells(hider):
     assert (released.to_numpy()[flags] == 0).all()
 
 
-def test_it_comes_back_the_same(hider, tmp_path):
+def test_a_saved_hider_hides_the_same(hider, tmp_path):
     hider.save(tmp_path / "hider")
     again = load_hider(tmp_path / "hider")
     x, _ = make_rows(seed=1)

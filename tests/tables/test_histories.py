@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from lowtide.tables.histories import Around, Histories, Whole
+from lowtide.tables.planning_attackers import Around, Histories, Whole
 
 
 def generator(seed=0):
@@ -40,7 +40,7 @@ class TestAround:
             np.testing.assert_array_equal(drawn[..., m:], ~drawn[..., :m])
 
     @given(surroundings(), st.integers(1, 6))
-    def test_the_release_is_the_main_question(self, sampler, n):
+    def test_held_out_masks_begin_with_the_release(self, sampler, n):
         asked = sampler.held_out_masks(n, np.random.default_rng(0))
         m = len(sampler.released)
         assert sum(weight for _, weight in asked) == pytest.approx(1.0)
@@ -65,7 +65,7 @@ class TestHistories:
         self.check(drawn.reshape(-1, 2 * m), hidden[rows.numpy().ravel()] if stray == 0.0 else None)
 
     @given(st.integers(1, 5).flatmap(lambda m: flags(7, m)), st.integers(0, 2**16))
-    def test_so_do_those_that_judge(self, hidden, seed):
+    def test_held_out_histories_show_the_candidate_and_each_past_feature_once(self, hidden, seed):
         asked = Histories(hidden).held_out_masks(7, np.random.default_rng(seed))
         assert sum(weight for _, weight in asked) == pytest.approx(1.0)
         np.testing.assert_array_equal(asked[0][0], np.concatenate([~hidden, hidden], axis=1))
@@ -98,7 +98,7 @@ class TestHistories:
         kept = Histories(hidden, 0.0).draw(torch.Size((10_000,)), rows, generator()).numpy()
         assert kept[:, 4:].all(axis=1).mean() == pytest.approx(0.25, abs=0.02)
 
-    def test_belong_to_rows(self):
+    def test_histories_belong_to_rows(self):
         with pytest.raises(ValueError, match="histories belong to rows"):
             Histories(np.zeros((3, 2), bool)).draw(torch.Size((3,)), None, generator())
 

@@ -16,7 +16,7 @@ from lowtide.features import Features, one_per_column
 from lowtide.tables.encoder import TableEncoder, read_table
 from lowtide.tables.mechanism import TableMechanism
 from lowtide.theory import calibration, hockey_stick, response
-from lowtide.worlds.small_laws import two_points
+from lowtide.worlds.base import two_points
 
 NOISE = KeyedNoise(bytes(range(32)))
 FRAME = pd.DataFrame(
@@ -57,7 +57,7 @@ def test_redaction_fills_numbers_and_blanks_categories():
     assert mechanism.bound(0.1, ALL) == 0
 
 
-def test_each_row_may_hide_something_else():
+def test_every_row_may_hide_other_features():
     mask = np.zeros((4, 4), dtype=bool)
     mask[0, 0] = mask[1, 1] = mask[2, 2] = mask[3, 3] = True
     mechanism = build(categorical="response", epsilon=1.0, delta=0.1, clip=False)
@@ -333,7 +333,7 @@ def test_constants_are_fine_where_they_are_not_noised():
     TableMechanism.build(encoder, features, CONSTANT, kind="redact")
 
 
-def test_nothing_hidden_needs_no_noise():
+def test_a_release_without_hidden_features_needs_no_noise():
     assert build().hide(ROWS, np.zeros(4, dtype=bool)).tobytes() == ROWS.tobytes()
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.errors import LowtideError
-from lowtide.tables.cells import write
 from lowtide.tables.encoder import read_table
+from lowtide.tables.hider import write
 from lowtide.tables.layout import column_starts, ranges
 from lowtide.tables.mechanism import TableMechanism
 
@@ -168,7 +168,7 @@ def test_zero_is_a_median_too():
 
 
 @every_frame
-def test_what_is_hidden_is_not_missing_and_what_was_missing_stays(make):
+def test_hidden_cells_are_not_missing_and_missing_cells_stay(make):
     table = make()
     columns = names(table)
     hidden = np.zeros((N, len(columns)), dtype=bool)
@@ -256,7 +256,7 @@ def test_dates_beyond_the_type_are_clipped_to_it(make):
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
-def test_a_batch_of_gaps_tells_nothing_either(make):
+def test_a_batch_of_missing_values_reveals_nothing(make):
     """One row of which everything was missing has no types, and yet looks like any other when it is hidden."""
     fit = {"a": [1, None, 3], "t": ["x", None, "y"], "d": [START, None, START + dt.timedelta(hours=9)]}
     for options in ({}, REDACT):
@@ -286,7 +286,7 @@ def test_batches_of_gaps_of_any_type_keep_their_index():
 
 
 @every_frame
-def test_the_same_rows_in_any_batches(make):
+def test_missing_values_are_released_alike_in_any_batches(make):
     """Which rows come together, and whether they have gaps, changes nothing."""
     table = make()
     rows, mechanism = mechanism_of(table)

@@ -7,7 +7,7 @@ from scipy.stats import norm
 
 from lowtide import TIDE, LowtideError, Obfuscator
 from lowtide.attack.panel import attack
-from lowtide.disclose.saved import load_hider
+from lowtide.disclose.budget import load_hider
 from lowtide.tables.encoder import read_table
 from lowtide.tables.mechanism import TableMechanism
 
@@ -63,7 +63,7 @@ def test_the_exact_leakage_of_the_noised_column_is_near_its_budget_and_was_far_a
     assert exact(0.8) > 3 * BUDGET
 
 
-def test_attackers_read_the_age_before_and_hardly_after_and_the_use_is_left(softened):
+def test_attackers_read_the_clean_age_and_hardly_the_noised_one_and_utility_is_left(softened):
     frame, s, u = people(4000, seed=2)
     released = softened.transform(frame, ids=np.arange(len(frame)))
     options = {"attackers": ("logistic regression",), "progress": False}
@@ -75,7 +75,7 @@ def test_attackers_read_the_age_before_and_hardly_after_and_the_use_is_left(soft
     assert released["score"].equals(frame["score"])
 
 
-def test_the_curve_shows_less_noise_telling_more(softened):
+def test_the_curve_shows_that_less_noise_leaks_more(softened):
     points = [point for point in softened.policy_.curve if point.noised]
     assert {point.noised for point in points} == {(0,)}
     assert softened.mechanism_.lam in [point.lam for point in points]
@@ -83,7 +83,7 @@ def test_the_curve_shows_less_noise_telling_more(softened):
     assert points[0].useful.leakage.value > points[-1].useful.leakage.value
 
 
-def test_the_card_tells_what_is_noised_and_promises_what_noise_keeps(softened):
+def test_the_card_names_the_noised_column_and_its_promise(softened):
     card = softened.card_
     assert card.mechanism == "mixed"
     assert card.parameters["noised"] == ("age",)
@@ -93,7 +93,7 @@ def test_the_card_tells_what_is_noised_and_promises_what_noise_keeps(softened):
     assert "exactly nothing" not in card.text()
 
 
-def test_what_is_saved_noises_the_same(softened, tmp_path):
+def test_a_saved_mixed_mechanism_adds_the_same_noise(softened, tmp_path):
     softened.hider_.save(tmp_path / "plan")
     again = load_hider(tmp_path / "plan")
     assert again.mechanism.to_config() == softened.mechanism_.to_config()
@@ -108,7 +108,7 @@ def test_without_room_in_the_budget_everything_stays_redacted():
     assert tight.card_.parameters["noised"] == ()
 
 
-def test_without_a_use_the_least_noise_that_fits_is_taken():
+def test_without_a_utility_the_least_noise_within_budget_is_taken():
     frame, s, _ = people(3000, seed=4)
     hider = quick().fit(frame[["age", "score"]], s)
     assert hider.mechanism_.kinds == ("gaussian", "redact")

@@ -93,7 +93,7 @@ class TestUse:
         use = np.array([[0.95, 0.05][int(a[1])] for a in atoms])
         return EnumerableWorld(atoms, joint / joint.sum()), EnumerableWorld(atoms, np.stack([use, 1 - use]) / 8)
 
-    def test_what_is_useful_is_hidden_last(self, law):
+    def test_useful_columns_are_hidden_last(self, law):
         secret, use = law
         plain = planner(secret, 0.0).search()
         useful = planner(secret, 0.0, utility=Oracle(use)).search()
@@ -102,7 +102,7 @@ class TestUse:
         assert useful.points[0].useful.leakage.value == pytest.approx(use.information())
         assert plain.points[0].useful is None
 
-    def test_what_is_utility_feature_is_as_good_as_the_best(self, law):
+    def test_the_utility_column_itself_counts_as_most_useful(self, law):
         secret, use = law
         utility_feature = np.array([False, False, True])
         found = planner(secret, 0.0, utility=Oracle(use), utility_feature=utility_feature).search()
@@ -113,7 +113,7 @@ class TestUse:
         )
         assert worth[2] == worth[1] > worth[0]
 
-    def test_hiding_more_weighs_use(self, law):
+    def test_further_hiding_prefers_less_useful_columns(self, law):
         secret, use = law
         subject = planner(secret, 0.0, utility=Oracle(use))
         more = subject.hide_more(np.array([True, False, False]), Oracle(secret), Oracle(use))
@@ -122,19 +122,19 @@ class TestUse:
 
 
 class TestLists:
-    def test_are_honoured(self):
+    def test_keep_and_hide_are_obeyed(self):
         world = with_neutral_columns(worlds.xor(), 2)
         found = planner(world, 0.01, keep=[0], hide=[3]).search()
         assert found.chosen.hidden.tolist() == [False, True, False, True]
         assert all(point.hidden[3] and not point.hidden[0] for point in found.points)
 
-    def test_kept_features_that_alone_break_the_budget(self):
+    def test_kept_features_that_break_the_budget_alone_are_refused(self):
         subject = planner(worlds.redundant_bit(3), 0.01, keep=[1])
         with pytest.raises(LowtideError, match=r"features to keep \(b\) tell 0.6931 nat .* keep fewer of them"):
             subject.check_reachable(["a", "b", "c"])
         planner(worlds.redundant_bit(3), 0.7, keep=[1]).check_reachable(["a", "b", "c"])
 
-    def test_nothing_left_to_hide(self):
+    def test_hide_more_returns_none_when_nothing_is_left_to_hide(self):
         subject = planner(worlds.redundant_bit(2), 0.01, keep=[1])
         fresh = Oracle(worlds.redundant_bit(2))
         assert subject.hide_more(np.array([True, False]), fresh) is None
@@ -149,7 +149,7 @@ class TestCurve:
         leakage = [point.reading.leakage.value for point in found.points]
         assert leakage == sorted(leakage, reverse=True)
 
-    def test_must_hide_everything(self):
+    def test_a_plan_forced_to_hide_everything_has_no_marginal_leakage(self):
         found = planner(worlds.xor(), 0.1, hide=[0, 1]).search()
         assert found.chosen.hidden.all()
         assert np.isnan(found.marginal).all()

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from lowtide import worlds
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options
 from lowtide.features import Features, one_per_column
 from lowtide.labels import read_classes
-from lowtide.tables.estimating import estimate
-from lowtide.tables.planning_attackers import LabelledRows, MaskedAttacker, doubled
+from lowtide.tables.planning_attackers import LabelledRows, MaskedAttacker, doubled, estimate
 
 OPTIONS = Options(steps=80, folds=3, progress=False)
 NONE, FIRST, SECOND = (np.array(shown) for shown in ([False, False], [True, False], [False, True]))
@@ -60,7 +59,7 @@ class TestNoise:
 
 
 class TestEstimate:
-    def test_of_what_tells_and_of_what_does_not(self, copies):
+    def test_estimated_leakage_of_informative_and_independent_columns(self, copies):
         told = estimate(copies.rows[:, 1:], copies.codes, copies.classes, OPTIONS, judged=np.ones(800, bool))
         assert told.low <= 0.1927 <= told.high or told.value == pytest.approx(0.1927, abs=0.02)
         noise = np.random.default_rng(4).normal(size=(800, 2)).astype(np.float32)

@@ -32,7 +32,7 @@ class TestRows:
         assert sorted(some) == list(range(len(codes)))
 
     @pytest.mark.parametrize(("ones", "zeros"), [(5, 15), (4, 15), (4, 16), (9, 10), (10, 10)])
-    def test_as_few_as_an_attack_takes(self, ones, zeros):
+    def test_the_fewest_rows_an_attack_needs_are_accepted(self, ones, zeros):
         codes = np.repeat([0, 1], [zeros, ones])
         rows = RNG.normal(size=(len(codes), 2)).astype(np.float32)
 

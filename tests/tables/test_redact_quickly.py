@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lowtide import TIDE, LowtideError, Obfuscator
-from lowtide.tables.cells import write
+from lowtide.tables.hider import write
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def fitted():
 @pytest.mark.parametrize(
     "library", [lambda f: f, pl.from_pandas, lambda f: pa.Table.from_pandas(f, preserve_index=False)]
 )
-def test_is_the_long_way_round(fitted, library):
+def test_quick_redaction_equals_the_general_mechanism(fitted, library):
     frame, hider = fitted
     table = library(frame.iloc[::-1].reset_index(drop=True))
     quick, flags = hider.release(table)
@@ -40,7 +40,7 @@ def test_is_the_long_way_round(fitted, library):
     assert flags.all(axis=0).sum() >= 3
 
 
-def test_still_refuses_what_nobody_judged(fitted):
+def test_quick_redaction_refuses_tables_unlike_the_training_table(fitted):
     frame, hider = fitted
     gap = frame.assign(size=frame["size"].where(frame.index > 3))
     with pytest.raises(LowtideError, match="size"):

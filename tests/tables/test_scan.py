@@ -32,7 +32,7 @@ def found():
     return scan(pd.DataFrame(x, columns=NAMES), s, estimator=quick())
 
 
-def test_ranked_by_what_they_tell(found):
+def test_columns_are_ranked_by_their_leakage(found):
     names = [leak.name for leak in found.ranked()]
     assert set(names[:2]) == {"first", "copy"}
     shares = [leak.order_free.value for leak in found.ranked()]
@@ -46,7 +46,7 @@ def test_shares_in_any_order_and_in_order_add_up_to_the_whole(found):
         assert total == pytest.approx(found.information.value, abs=0.02)
 
 
-def test_a_copy_adds_nothing_in_order_but_tells_alone(found):
+def test_a_copy_adds_nothing_in_order_but_leaks_alone(found):
     first, copy, noise, _ = found.features
     assert copy.alone.low > 0.01
     assert copy.in_order.value < 0.5 * first.in_order.value
@@ -65,7 +65,7 @@ def test_every_number_has_an_interval(found):
     assert 0.5 <= found.largest_class < 0.56
 
 
-def test_nothing_of_the_data_in_its_repr(found):
+def test_the_repr_of_a_scan_shows_no_data(found):
     assert isinstance(found, TableScan)
     assert "ZEBRA" in found.density.classes.labels
     for text in (repr(found), str(found)):
@@ -92,7 +92,7 @@ def test_level_widens_the_intervals(found):
     assert wide.high - wide.low > 1.5 * (found.information.high - found.information.low)
 
 
-def test_what_cannot_be_scanned_is_refused():
+def test_bad_tables_are_refused_by_scan():
     x, s = make_rows(n=100)
     with pytest.raises(LowtideError, match="at least two classes"):
         scan(x, np.zeros(100, dtype=int), estimator=quick())

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from lowtide import worlds
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options
 from lowtide.features import one_per_column
 from lowtide.labels import read_classes
 from lowtide.tables.planning_attackers import LabelledRows
-from lowtide.tables.sequential import Rule, fit_sequential
+from lowtide.tables.policies import Rule, fit_sequential
 
 OPTIONS = Options(steps=80, folds=3, progress=False)
 NEVER = np.zeros(2, dtype=bool)
@@ -61,13 +61,13 @@ class TestRule:
 
 
 class TestWhatIsHidden:
-    def test_both_copies(self, copies):
+    def test_both_copies_are_hidden(self, copies):
         assert flags(copies, worlds.redundant_bit(2).atoms).all()
 
-    def test_the_second_half_of_an_interaction(self, interaction):
+    def test_the_second_half_of_an_interaction_is_hidden(self, interaction):
         assert flags(interaction, worlds.xor().atoms).tolist() == [[False, True]] * 4
 
-    def test_the_fit_says_how_it_went(self, copies, interaction):
+    def test_the_sequential_fit_settles_within_six_rounds(self, copies, interaction):
         for policy in (copies, interaction):
             assert 2 <= policy.rounds <= 6  # the random flags at the start are never those of the policy
             assert policy.unsettled <= 0.01
@@ -85,22 +85,22 @@ class TestEachAndTotal:
         joint = np.array([[0.64, 0.16, 0.16, 0.04], [0.04, 0.16, 0.16, 0.64]]) / 2
         return fitted(worlds.EnumerableWorld(atoms, joint), Rule(each, total, NEVER, NEVER), n=1200)
 
-    def test_each_is_about_what_a_feature_adds(self):
+    def test_the_limit_each_bounds_what_a_feature_adds(self):
         # Neither adds more than it tells alone: log 0.4 = −0.92.
         assert not flags(self.policy(1.25, np.inf), self.rows).any()
 
-    def test_total_is_about_what_has_been_shown(self):
+    def test_the_limit_total_bounds_what_has_been_shown(self):
         # Together, two that agree tell log 0.12 = −2.1; two that contradict each other tell nothing.
         found = flags(self.policy(np.inf, 1.25), self.rows)
         assert not found[:, 0].any()
         assert found[:, 1].tolist() == [True, True, False, False]
 
-    def test_a_smaller_one_hides_all(self):
+    def test_a_smaller_limit_hides_all(self):
         assert flags(self.policy(np.inf, 0.3), self.rows).all()
 
 
 class TestRowsStandAlone:
-    def test_in_any_batch(self):
+    def test_flags_do_not_depend_on_the_batch(self):
         world = worlds.shifted_gaussian(2, 0.5, dimension=2, shift=1.5)
         policy = fitted(world, Rule(0.4, np.inf, NEVER, NEVER), standins=np.round, n=300)
         assert policy.rounds == 6 or policy.unsettled <= 0.01
@@ -112,12 +112,12 @@ class TestRowsStandAlone:
             np.testing.assert_array_equal(policy.flags(x[part], np.round(x[part])), whole[part])
         np.testing.assert_array_equal(policy.flags(x[::-1], np.round(x[::-1])), whole[::-1])
 
-    def test_a_decision_does_not_look_ahead(self, interaction):
+    def test_a_flag_does_not_depend_on_later_features(self, interaction):
         # Whatever comes second, the first is judged alone.
         found = flags(interaction, [[0, 0], [0, 1], [0, 5], [0, -5]])
         assert len(set(found[:, 0])) == 1
 
-    def test_nor_at_what_was_hidden(self, copies):
+    def test_a_flag_does_not_depend_on_hidden_values(self, copies):
         rows = np.array([[0, 0], [1, 0]], dtype=np.float32)
         assert copies.flags(rows, np.zeros_like(rows))[:, 0].all()
         after = [

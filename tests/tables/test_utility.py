@@ -63,7 +63,7 @@ def test_numbers_are_predicted_until_their_columns_are_gone():
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "pyarrow"])
-def test_the_column_itself_is_no_predictor(make):
+def test_the_utility_column_itself_is_not_a_predictor(make):
     rng = np.random.default_rng(7)
     colour = rng.choice(["red", "green"], 300)
     columns = {"colour": colour.tolist(), "noise": rng.normal(size=300).tolist()}
@@ -105,7 +105,7 @@ def test_sparse_rows_are_read_too():
     assert report.best.r2.low > 0.9
 
 
-def test_the_kind_is_guessed_and_can_be_told(table):
+def test_the_task_is_inferred_and_can_be_given(table):
     x, _ = table
     years = np.round(40 + 12 * x[:, 0]).astype(int)
     assert predicts(x[:, :2], years).kind == "number"

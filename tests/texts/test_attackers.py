@@ -35,7 +35,7 @@ def test_each_attacker_learns_and_all_are_joined(report):
     assert all(found.information.low > 0.5 * WORLD.information() for found in report.retrained)
 
 
-def test_nobody_learns_what_is_not_there():
+def test_attackers_learn_nothing_from_independent_texts():
     shuffled = np.random.default_rng(11).permutation(S[:3000])
     found = attack(TEXTS[:3000], shuffled, progress=False)
     assert all(abs(one.information.value) < 0.01 for one in found.retrained)

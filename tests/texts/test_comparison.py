@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lowtide import worlds
 from lowtide.auditing.report import audit_samples
 from lowtide.errors import LowtideError
-from lowtide.texts.comparison import changed_texts
+from lowtide.texts.cleaning import changed_texts
 
 WORDS = ("one", "two", "three", "four", "five")
 texts = st.lists(st.lists(st.sampled_from(WORDS), max_size=6), min_size=1, max_size=8)
@@ -51,7 +51,7 @@ def test_the_share_is_one_of_words_whatever_is_released(before, after):
         ("#one @two 👍", "#one", 2 / 3),
     ],
 )
-def test_what_counts_as_a_change(before, after, share):
+def test_changed_words_are_counted(before, after, share):
     assert changed_texts([before], [after]).share == pytest.approx(share)
 
 
@@ -60,7 +60,7 @@ def test_texts_are_paired():
         changed_texts(["one", "private"], ["one"])
 
 
-def test_an_audit_of_texts_reads_what_is_there_and_not_what_is_gone():
+def test_an_audit_of_texts_reads_shown_words_and_not_hidden_ones():
     world = worlds.naive_bayes_text(60, 2, charged=0.2, strength=1.5, length=12, seed=2)
     sequences, s = world.sample_sequences(800, seed=5)
     clean = [world.text(one) for one in sequences]

@@ -10,8 +10,7 @@ from lowtide import TIDE, Density, LowtideError, worlds
 from lowtide.density.artefact import TermConditionals
 from lowtide.density.critics.paper import network, train, train_sparse
 from lowtide.splits import grouped_folds
-from lowtide.texts.encoder import TextEncoder
-from lowtide.texts.fitting import read_groups
+from lowtide.texts.encoder import TextEncoder, read_groups
 from lowtide.texts.terms import TermOptions
 
 VOCABULARY = 60
@@ -80,7 +79,7 @@ def test_estimator_of_texts_without_options():
     assert tide.transform(texts).shape == (300, 2)
 
 
-def test_nothing_to_learn_gives_zeros(tmp_path):
+def test_independent_texts_have_density_zero(tmp_path):
     texts, s = spelled(600, seed=0)
     null = TIDE(max_steps=8).fit(texts, np.random.default_rng(5).permutation(s)).artefact
     assert null.critic.kind == "null"
@@ -116,7 +115,7 @@ def test_folds_keep_groups_and_spread_classes():
         np.testing.assert_allclose(np.bincount(s[fold == part]) / (fold == part).sum(), 1 / 3, atol=0.08)
 
 
-def test_groups_as_codes():
+def test_groups_become_codes():
     assert read_groups(None, 3) is None
     assert list(read_groups(["b", "a", "b", None, float("nan"), None], 6)) == [0, 1, 0, 2, 3, 4]
     for bad in ("abc", 3):
@@ -128,7 +127,7 @@ def test_groups_as_codes():
         read_groups([[1], [2], [3]], 3)
 
 
-def test_what_a_fit_refuses():
+def test_bad_texts_and_options_are_refused():
     texts, s = spelled(40, seed=0)
     fit = TIDE(max_steps=2).fit
     with pytest.raises(LowtideError, match="put it into a list"):

@@ -43,7 +43,7 @@ def test_columns_of_any_library(encoder, column):
 
 
 @pytest.mark.parametrize("other", [[1.0], [], [["a"]], np.zeros(3), np.zeros((2, 2)), pd.DataFrame({"a": ["b"]}), None])
-def test_tables_are_no_texts(other):
+def test_tables_are_refused_as_texts(other):
     assert not are_texts(other)
 
 
@@ -64,18 +64,18 @@ def test_counts_are_taken_as_they_are(encoder):
 
 
 @pytest.mark.parametrize("bad", ["one text", b"bytes", 3, np.zeros((2, 2)), {"a": 1}])
-def test_what_is_no_list_of_texts(encoder, bad):
+def test_objects_that_are_not_lists_of_texts_are_refused(encoder, bad):
     with pytest.raises(LowtideError, match="texts must be") as error:
         encoder.encode(bad)
     assert "one text" not in str(error.value)
 
 
-def test_a_text_that_is_none(encoder):
+def test_a_missing_text_is_refused(encoder):
     with pytest.raises(LowtideError, match="text 1 is of type NoneType"):
         encoder.encode(["the boat", None])
 
 
-def test_through_json(encoder):
+def test_an_encoder_comes_back_from_json(encoder):
     config = json.loads(json.dumps(encoder.to_config()))
     again = TextEncoder.from_config(config, encoder.similar)
     assert again.vocabulary == encoder.vocabulary

@@ -52,7 +52,7 @@ EXACT, NETWORKS = exact(), random_networks()
 
 
 @given(words)
-def test_what_is_read_word_by_word_is_what_the_law_says(sequence):
+def test_word_by_word_densities_are_close_to_the_law(sequence):
     first = list(dict.fromkeys(sequence))
     told = explain(EXACT, WORLD.text(first))
     steps = np.array([word.conditional for word in told.words]).reshape(-1, 3)
@@ -108,7 +108,7 @@ def test_sampled_shapley_values_are_within_their_errors():
     np.testing.assert_array_equal(again.words[0].shapley, sampled.words[0].shapley)
 
 
-def test_a_text_of_nothing_known_tells_nothing():
+def test_a_text_of_unknown_words_has_density_zero():
     for text in ("", "   ", "\x00\x07", "qqqq!", "\u202eabcq\u202c"):
         told = explain(NETWORKS, text)
         assert told.words == ()
@@ -168,7 +168,7 @@ def test_shading_follows_the_class_asked_about():
         explain(EXACT, text, secret_class="no such class")
 
 
-def test_a_null_critic_tells_nothing():
+def test_a_null_critic_attributes_zero_to_every_word():
     told = explain(of_texts(Null(3, TERMS), WORLD.prior), WORLD.text(range(12)), budget=0.1)
     assert told.leak == 0.0
     assert len(told.words) == 12
@@ -194,7 +194,7 @@ def test_refusals_quote_no_text():
 
 
 @pytest.mark.parametrize("text", ["a" * LONG, " " * LONG, "ba       , " * (LONG // 11), "#" * LONG, "بَ" * (LONG // 2)])
-def test_a_million_characters(text):
+def test_a_text_of_a_million_characters_is_explained(text):
     told = explain(NETWORKS, text, budget=0.5)
     assert told.remedy.reached
     assert sum(len(span.text) for span in told.spans()) == len(text)

@@ -9,12 +9,12 @@ from scipy import sparse
 from lowtide import TIDE, Obfuscator
 from lowtide.attack.panel import attack
 from lowtide.density.artefact import TermConditionals
+from lowtide.disclose.budget import load_hider
 from lowtide.disclose.noise import KeyedNoise
-from lowtide.disclose.saved import load_hider
 from lowtide.errors import LowtideError
-from lowtide.texts.hider import TextHider
 from lowtide.texts.planner import TextSettings
 from lowtide.texts.policies import PaperTerms
+from lowtide.texts.rewriting import TextHider
 from lowtide.texts.terms import TermOptions, Vocabulary
 from lowtide.worlds.text import naive_bayes_text
 
@@ -31,7 +31,7 @@ def fitted():
     return Obfuscator(budget=0.04, **FAST).fit(TEXTS, LABELS)
 
 
-def test_the_budget_is_kept_by_fresh_attackers_who_did_read_before(fitted):
+def test_fresh_attackers_read_the_clean_texts_and_keep_to_the_budget_after(fitted):
     fresh, s = WORLD.sample_sequences(3000, seed=99)
     texts = [WORLD.text(sequence) for sequence in fresh]
     before = attack(texts, s, attackers=ATTACKERS, progress=False).headline
@@ -55,7 +55,7 @@ def test_the_card_names_no_term_and_promises_nothing(fitted):
     assert "no worst-case bound" in card.text()
 
 
-def test_saved_and_loaded_it_hides_the_same(fitted, tmp_path):
+def test_a_saved_hider_of_texts_hides_the_same(fitted, tmp_path):
     fitted.hider_.save(tmp_path / "hider")
     again = load_hider(tmp_path / "hider")
     first, second = fitted.transform(TEXTS[:50]), again.transform(TEXTS[:50])
@@ -70,7 +70,7 @@ def test_saved_and_loaded_it_hides_the_same(fitted, tmp_path):
         TextHider.from_parts(config, tensors, "here")
 
 
-def test_where_no_word_tells_nothing_is_hidden():
+def test_independent_texts_are_released_unchanged():
     shuffled = np.random.default_rng(4).permutation(S)
     calm = Obfuscator(budget=0.02, **FAST).fit(TEXTS, shuffled)
     assert not calm.policy_.hidden.any()
@@ -78,7 +78,7 @@ def test_where_no_word_tells_nothing_is_hidden():
     assert len(calm.transform(TEXTS).changes) == 0
 
 
-def test_a_share_to_keep_lists_and_odd_texts():
+def test_a_share_to_keep_obeys_lists_and_accepts_empty_texts():
     neutral, telling = (
         "zzunseen",
         WORLD.features.names[int(np.abs(np.log(WORLD.frequencies[0] / WORLD.frequencies[1])).argmax())],
@@ -111,7 +111,7 @@ def test_substitutes_come_back_the_same_with_the_key_file(tmp_path):
     assert list(load_hider(tmp_path / "hider").transform(some, noise=KeyedNoise(key))) == list(first.transform(some))
 
 
-def test_the_papers_rule_hides_what_tells_too_much_in_this_text():
+def test_the_papers_rule_hides_words_above_its_threshold_in_each_text():
     vocabulary = Vocabulary(("ba", "be", "bi"))
 
     class Known:
@@ -142,7 +142,7 @@ def test_the_paper_end_to_end(tmp_path):
     assert list(load_hider(tmp_path / "paper").transform(TEXTS[:100])) == list(out)
 
 
-def test_refusals():
+def test_bad_options_are_refused():
     with pytest.raises(LowtideError, match="not both"):
         Obfuscator(budget=0.1, kept=0.5).fit(TEXTS, S)
     with pytest.raises(LowtideError, match="keeps no budget"):

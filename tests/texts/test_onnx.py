@@ -89,7 +89,7 @@ def test_the_model_answers_as_the_density_does(name, tmp_path):
         np.testing.assert_allclose(row[length:], np.tile(row[-1], (len(row) - length, 1)), atol=1e-6)
 
 
-def test_one_text_at_a_time_gives_the_same(tmp_path):
+def test_single_texts_give_the_same_as_a_batch(tmp_path):
     density = DENSITIES["networks"]
     folder = export_onnx(density, tmp_path / "page")
     for text in (TEXTS[0], ""):
@@ -124,7 +124,7 @@ def test_an_older_export_is_replaced_and_nothing_else(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"page", "mine"}
 
 
-def test_refusals(tmp_path, monkeypatch):
+def test_bad_exports_are_refused(tmp_path, monkeypatch):
     density = DENSITIES["networks"]
     tables = Density(density.classes, density.features, density.critic, 8.0, TableEncoder((), (None,) * TERMS))
     with pytest.raises(LowtideError, match="not fitted on texts"):

@@ -127,7 +127,7 @@ def test_changes_count_texts_through_all_batches(plan, file, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:left out")
-def test_other_files(plan, file, tmp_path):
+def test_files_with_other_columns_are_refused(plan, file, tmp_path):
     bare = tmp_path / "bare.csv"
     bare.write_text("body,other\nzorrik balan,1\n")
     with pytest.raises(LowtideError, match="lacks 'mood', which the plan keeps") as caught:

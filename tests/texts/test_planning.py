@@ -49,7 +49,7 @@ def information(hidden):
     return float(density[np.arange(len(S)), S].mean())
 
 
-def test_charged_terms_go_first(plan):
+def test_charged_terms_are_hidden_first(plan):
     chosen = plan.under(0.03)
     assert chosen is not None
     assert information(NO) > 0.1
@@ -65,7 +65,7 @@ def test_the_curve_is_near_the_truth_and_falls(plan):
     assert plan.curve[3].kept == pytest.approx(plan.first(int(plan.curve[3].hidden.sum())).kept)
 
 
-def test_without_charged_terms_attackers_read_nothing_and_before_they_did(plan):
+def test_attackers_read_charged_terms_and_nothing_once_they_are_hidden(plan):
     every = plan.first(0)
     gone = type(plan)(VOCABULARY, CHARGED, plan.order, plan.tokens, NO, NO)
     before, after = (

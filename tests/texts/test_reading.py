@@ -119,7 +119,7 @@ def test_folders_above_classes_are_a_split(tmp_path):
     assert found.secret.to_pylist() == ["pos", "neg", "pos"]
 
 
-def test_folders_that_cannot_be_read(tmp_path):
+def test_unreadable_folders_are_refused(tmp_path):
     refuse(tmp_path, r"holds no \.txt files; give")
     file(tmp_path, "only/a.txt", "one class")
     refuse(tmp_path, "no column 'label'; the columns are", secret="label")
@@ -130,7 +130,7 @@ def test_folders_that_cannot_be_read(tmp_path):
     refuse(tmp_path, "encoding must be one Python knows", encoding="utf-99")
 
 
-def test_tables_that_cannot_be_read(tmp_path):
+def test_unreadable_tables_are_refused(tmp_path):
     path = file(tmp_path, "t.csv", f"text,party,age,none\n{RAW},D,3,\nword,R,4,\n")
     refuse(path, "no column 'txt'; did you mean 'text'?", text="txt")
     refuse(path, "no column 'prty'; did you mean 'party'?", secret="prty")

@@ -60,7 +60,7 @@ def leak(density, text):
 
 @given(texts, st.floats(0.05, 1.5), st.sampled_from([EXACT, NETWORKS]))
 @settings(deadline=None)
-def test_no_smaller_set_would_do(sequence, budget, density):
+def test_the_remedy_is_the_smallest_set_of_words(sequence, budget, density):
     text = WORLD.text(sequence)
     found = remedy(density, text, budget=budget)
     assert found.before == pytest.approx(leak(density, text), abs=1e-6)
@@ -162,7 +162,7 @@ def test_a_substitute_that_reads_differently_in_capitals_is_written_plainly():
     assert remedy(sites, "see https://www.party.com/x", budget=0.2).replaced.text == "see https://other.org"
 
 
-def test_a_substitute_that_tells_as_much_is_not_offered():
+def test_a_substitute_that_leaks_as_much_is_not_offered():
     names = ("party", "rally", "protest", "meeting", *NEUTRAL)
     u = torch.zeros(len(names), 2)
     u[0, 0], u[1, 0], u[2, 1] = 2.0, 1.8, 2.0
@@ -187,7 +187,7 @@ def test_both_sides_of_the_budget_count():
     assert found.words == ("party",)
 
 
-def test_nothing_is_done_under_the_budget():
+def test_a_text_under_the_budget_needs_no_remedy():
     density = charged("party", strength=0.3)
     for text in ("", "party", "one two", "quite unknown words", "\x00"):
         found = remedy(density, text, budget=0.5)
@@ -197,7 +197,7 @@ def test_nothing_is_done_under_the_budget():
         assert found.removed.changes == ()
 
 
-def test_a_budget_of_zero_leaves_nothing_that_tells():
+def test_a_budget_of_zero_removes_every_informative_word():
     found = remedy(charged("party"), "one party two", budget=0.0)
     assert found.reached
     assert "party" not in found.removed.text
@@ -247,7 +247,7 @@ signs = st.sampled_from(["", " ", " ", "-", "'", "#", "@", ".", ",", "\u200d", "
 
 @given(st.lists(st.tuples(pieces, signs), max_size=8))
 @settings(deadline=None, max_examples=300)
-def test_no_text_is_rewritten_into_one_that_tells_more(parts):
+def test_no_rewriting_makes_a_text_leak_more(parts):
     names = ("party", "#party", "qq", "1", "😀", "東", "שלום", "u.s", "s", "one", "meeting", "🇺🇸", "12", "#one", "1.2")
     u = torch.tensor(np.random.default_rng(0).normal(0, 1, (len(names), 2))).float()
     u[10] = 0.0  # may replace all others

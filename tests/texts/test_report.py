@@ -11,16 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide import modalities
-from lowtide.auditing.change import Change
 from lowtide.auditing.report import audit_samples
+from lowtide.auditing.utility import Change
 from lowtide.disclose.budget import Reading
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_fixed, certify_sequential
 from lowtide.errors import LowtideError
 from lowtide.formatting import shown, visible, wide
 from lowtide.interface import NATS_PER_BIT, Estimate
-from lowtide.report.contents import UNSAFE, Outline
-from lowtide.report.html import render, write_report
+from lowtide.report.html import UNSAFE, Outline, render, write_report
 from lowtide.report.sections import make_report
 from lowtide.report.svg import Across, whisker
 from lowtide.tables.planning import Point
@@ -216,7 +215,7 @@ class TestWhoMayReadIt:
         )
         assert NAMES[0] in read.words["tradeoff"]
 
-    def test_each_warns_before_it_shows(self, page):
+    def test_private_sections_warn_before_they_show_words(self, page):
         for section, first in (("words", "<svg"), ("marked", "<blockquote")):
             part = page[page.index(f'<section id="{section}"') :]
             assert part.index('class="mark inside"') < part.index(f"{UNSAFE}.</strong>") < part.index(first)
@@ -231,7 +230,7 @@ class TestWhoMayReadIt:
         assert f"released as it is ({M - HIDDEN.sum()} different words)." in read.said("card")
         assert f"All {len(names)} hidden words {' '.join(names)}" in read.said("words")
 
-    def test_all_hidden_words_are_listed_there(self):
+    def test_private_sections_list_all_hidden_words(self):
         many = tuple(f"word{k}" for k in range(700))
         read = Parsed(render(report_of("t", "s", terms=some_lists(hidden=many))))
         assert " ".join(many) in read.said("words")
@@ -259,7 +258,7 @@ class TestItsWords:
         assert read.sections() == SECTIONS
         assert [attrs["href"] for attrs in read.of("verdict", "a")] == [f"#{name}" for name in SECTIONS[1:]]
 
-    def test_it_speaks_of_texts(self, parts, page):
+    def test_a_report_of_texts_uses_nouns_of_texts(self, parts, page):
         read = Parsed(page)
         assert not any(TABLE_WORDS.search(read.said(section)) for section in SECTIONS if section != "card")
         assert "A whole text tells 0.577" in read.said("leaks")
@@ -322,7 +321,7 @@ class TestItsWords:
         assert "word059" in read.said("words")
         assert "word060" not in read.said("words")
 
-    def test_an_empty_list(self):
+    def test_an_empty_list_of_words_is_reported(self):
         read = Parsed(render(report_of("t", "s", terms=some_lists(terms=((), some_lists().terms[1])))))
         assert "towards ZEBRA No word tells enough to be listed. towards OKAPI" in read.said("words")
         assert read.said("words").count("all in bits, with intervals") == 1
@@ -331,7 +330,7 @@ class TestItsWords:
 
 
 class TestCharts:
-    def test_longer_bars_tell_more(self):
+    def test_longer_bars_mean_more_leakage(self):
         tree = drawn([told("harbour", 0.8), told("barley", 0.2)])
         first, second = bars(tree, "free")
         assert first == pytest.approx(4 * second, rel=0.01)
@@ -357,7 +356,7 @@ class TestCharts:
         )
         assert float(widths[0]) == pytest.approx(4 * float(widths[1]), rel=0.01)
 
-    def test_are_told_in_words(self, page):
+    def test_charts_are_described_in_words(self, page):
         charts = re.findall(r'<svg class="chart".*?</svg>(?=\n?</figure>)', page, re.DOTALL)
         trees = [ElementTree.fromstring(svg) for svg in charts]  # noqa: S314 - our own drawings
         about = [tree for tree in trees if tree.get("aria-labelledby").startswith("words-")]
@@ -397,7 +396,7 @@ class TestMarkedTexts:
         assert [attrs["style"] for attrs in found] == ["--share: 1.0", "--share: 0.25", "--share: 0.5"]
         assert [attrs["title"] for attrs in found] == ["0.58 bits towards", "0.14 bits away", "0.29 bits towards"]
 
-    def test_not_by_colour_alone(self, page):
+    def test_marks_differ_not_by_colour_alone(self, page):
         read, style = Parsed(page), page[: page.index("</style>")]
         assert "text-decoration: underline" in style
         assert re.search(r"\.against \{[^}]*text-decoration-style: dotted", style)
@@ -409,7 +408,7 @@ class TestMarkedTexts:
         assert "we saw the harbour and gravel" in re.sub("<[^>]*>", "", page)
         assert len(read.of("words", "bdi")) == 2 + M + HIDDEN.sum()
 
-    def test_a_text_that_tells_nothing(self):
+    def test_an_uninformative_text_has_no_marks(self):
         text = MarkedText((("quiet words", 0.0),), "of ZEBRA")
         read = Parsed(render(report_of("t", "s", terms=some_lists(samples=(text,)))))
         assert "Tells most: nothing." in read.said("marked")
@@ -460,14 +459,14 @@ class TestHarmless:
         assert visible(" a\n\tb ") == " a b "
         assert shown("\u200d\x07") == "(nothing to see)"
 
-    def test_nothing_is_loaded(self, page):
+    def test_the_page_loads_no_other_file(self, page):
         assert not re.search(r"https?://|@import|javascript:|<script", page.replace("http://www.w3.org/", ""))
         assert not any("src" in attrs or "srcset" in attrs for _, _, attrs in Parsed(page).tags)
 
-    def test_the_same_page_every_time(self, report, page):
+    def test_the_same_report_gives_the_same_page(self, report, page):
         assert render(report) == page
 
-    def test_as_wide_as_the_window(self, report, widths):
+    def test_the_page_is_as_wide_as_the_window(self, report, widths):
         long = tuple(told(term) for term in ("W" * 90, "年" * 60, "a_long_word_" * 20, "שלום" * 20))
         text = MarkedText((("w" * 300, 0.4), ("年" * 90, -0.2)), "W" * 200)
         lists = some_lists(
@@ -509,7 +508,7 @@ class TestFiles:
         assert "Towards b: 9 words, the first of them" in said[0]
         assert "no telling word" in said[0]
 
-    def test_the_same_bytes_every_time(self):
+    def test_figures_are_the_same_bytes_every_time(self):
         assert draw_lists(some_lists(), "t") == draw_lists(some_lists(), "t")
 
     def test_refuses_what_it_cannot_draw(self):
@@ -535,7 +534,7 @@ class TestRefuses:
             ({"hidden": ("harbour", "")}, "a hidden term must be"),
         ],
     )
-    def test_lists_that_do_not_fit(self, changes, words):
+    def test_lists_that_do_not_fit_are_refused(self, changes, words):
         with pytest.raises(LowtideError, match=words) as error:
             some_lists(**changes)
         assert not any(word in str(error.value) for word in (*NAMES, *LABELS))
@@ -555,12 +554,12 @@ class TestRefuses:
             (lambda: MarkedText((("harbour", 0.0),), 3), "must be a text, got int"),
         ],
     )
-    def test_parts_that_make_no_sense(self, make, words):
+    def test_senseless_parts_are_refused(self, make, words):
         with pytest.raises(LowtideError, match=words) as error:
             make()
         assert "harbour" not in str(error.value)
 
-    def test_plans_that_contradict_each_other(self, parts, page):
+    def test_contradicting_plans_are_refused(self, parts, page):
         with pytest.raises(LowtideError, match="different words"):
             report_of(**{**parts, "terms": some_lists(hidden=("harbour",))})
         same = some_lists(hidden=tuple(np.array(NAMES)[HIDDEN].tolist()))

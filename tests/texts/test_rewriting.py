@@ -41,7 +41,7 @@ def release(how, texts, **options):
 @pytest.mark.parametrize("how", ["mask", "drop", "replace"])
 @given(texts=st.lists(ANY, max_size=4))
 @example(texts=["", "alpha", "ALPHA alpha", "foo😀bar", "see (alpha), beta", "\x00alpha\x1f", "\u200fשלום alpha"])
-def test_all_but_the_hidden_words_is_byte_exact(how, texts):
+def test_text_outside_hidden_words_is_byte_exact(how, texts):
     out = release(how, texts)
     changes = out.changes.columns()
     for row, text in enumerate(texts):
@@ -72,14 +72,14 @@ def test_order_and_batch_change_nothing(how, texts, seed):
     words=st.lists(st.sampled_from([*WORDS, "Alpha", "#TAG", "other"]), max_size=10),
     space=st.sampled_from([" ", "\n", " / "]),
 )
-def test_no_hidden_term_is_left(how, words, space):
+def test_no_hidden_term_is_left_in_a_released_text(how, words, space):
     out = release(how, [space.join(words)])
     vocabulary = make(how)[0].vocabulary
     assert not [column for column, _ in vocabulary.find(out[0]) if WORDS[column] in HIDDEN]
     assert out.hidden == sum(word.lower() in HIDDEN for word in words)
 
 
-def test_examples():
+def test_examples_are_rewritten_as_recorded():
     text = "So Alpha, beta and ALPHA."
     assert release("drop", [text])[0] == "So, beta and."
     assert release("mask", [text])[0] == "So [hidden], beta and [hidden]."
@@ -126,7 +126,7 @@ def test_terms_of_several_words_are_hidden_as_one():
     assert list(out) == ["in [hidden] city", "a new city"]
 
 
-def test_refusals():
+def test_bad_rewriting_options_are_refused():
     plan, rewriter = make("replace")
     with pytest.raises(LowtideError, match="key"):
         rewriter.write(["alpha"], plan)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowtide.errors import LowtideError
-from lowtide.texts.substitutes import learn_similar, rewrite
+from lowtide.texts.encoder import learn_similar, rewrite
 from lowtide.texts.terms import TermOptions, Vocabulary, find_terms
 
 ANIMALS, FOODS = ["cat", "dog", "horse", "sheep"], ["bread", "apples", "carrots", "hay"]
@@ -75,7 +75,7 @@ def test_texts_with_little_to_learn(texts):
     assert ((similar >= -1) & (similar < 5)).all()
 
 
-def test_one_text_is_not_several():
+def test_a_single_text_is_not_a_list_of_texts():
     vocabulary = Vocabulary(("cat",))
     with pytest.raises(LowtideError, match="put it into a list"):
         learn_similar("the cat", vocabulary)

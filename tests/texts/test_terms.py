@@ -121,7 +121,7 @@ def test_composed_and_decomposed_are_one_term_at_its_own_place():
     assert [text[term.start :] for text in ["İİ izmir"] for term in find_terms(text)][1] == "izmir"
 
 
-def test_scripts():
+def test_words_of_other_scripts_are_found():
     assert words("我爱北京 abc中文") == ["我", "爱", "北", "京", "abc", "中", "文"]
     assert words("ひらカタカナ 한국어 단어") == ["ひ", "ら", "カタカナ", "한국어", "단어"]
     assert words("देवनागरी लिपि हिन्दी") == ["देवनागरी", "लिपि", "हिन्दी"]
@@ -162,7 +162,7 @@ def test_signs_within_words():
     assert words(text, apostrophes="drop", hyphens="drop") == ["dont", "cant", "lowincome"]
 
 
-def test_stop_lists():
+def test_stop_lists_leave_words_out():
     assert words("The end of the road", stop="english") == ["end", "road"]
     assert words("Don’t stop", stop=("don't",)) == ["stop"]
     assert TermOptions(stop=["b", "a", "a"]) == TermOptions(stop=("a", "b"))
@@ -238,7 +238,7 @@ def test_memory_of_pieces_is_bounded(monkeypatch):
     assert len(vocabulary._columns) <= 8
 
 
-def test_what_goes_on_without_end_is_no_word():
+def test_an_endless_run_of_letters_is_not_a_word():
     assert words("a" * 200 + " " + "b" * 201) == ["a" * 200]
 
 

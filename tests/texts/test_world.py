@@ -84,7 +84,7 @@ def test_ranking_agrees_where_the_truth_differs(found):
     assert spearmanr(table.conditional[clear, 1], truth[clear, 1]).statistic >= 0.9
 
 
-def test_top_terms_are_no_flukes(found):
+def test_top_terms_are_truly_informative(found):
     _, _, _, table, truth, _ = found
     for k in range(2):
         top = top_terms(table, k, 15)
@@ -96,7 +96,7 @@ def test_top_terms_are_no_flukes(found):
         top_terms(table, 2, 3)
 
 
-def test_one_writer_is_one_witness(found):
+def test_texts_of_one_author_count_once(found):
     density, texts, s, table, _, _ = found
     same = scan_terms(density, texts, s, groups=np.arange(len(s)))
     np.testing.assert_allclose(same.witnesses, table.texts)
@@ -108,7 +108,7 @@ def test_one_writer_is_one_witness(found):
     assert np.median(wider[table.texts > 200]) > 0.05
 
 
-def test_terms_nobody_used(found):
+def test_unused_terms_have_wide_intervals(found):
     density, texts, s, _, _, _ = found
     table = scan_terms(density, texts[:20], s[:20])
     unseen = table.texts == 0
@@ -119,7 +119,7 @@ def test_terms_nobody_used(found):
     assert not np.isin(top_terms(table, 0, 1000), np.flatnonzero(unseen)).any()
 
 
-def test_bad_questions(found):
+def test_bad_arguments_are_refused(found):
     density, texts, s, _, _, _ = found
     with pytest.raises(LowtideError, match="6000 texts and s has 3"):
         scan_terms(density, texts, s[:3])

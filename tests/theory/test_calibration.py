@@ -3,7 +3,7 @@
 import dp_accounting
 import numpy as np
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from lowtide.errors import LowtideError
@@ -14,6 +14,7 @@ deltas = st.floats(-12, np.log10(0.99)).map(lambda power: 10.0**power)
 distances = st.floats(-5, 5).map(lambda power: 10.0**power)
 priors = st.one_of(st.none(), st.floats(0.01, 0.99))
 directions = st.sampled_from(["forward", "reverse", "both"])
+FEWER = 40  # examples of what inverts a bound: each takes a tenth of a second
 
 
 def bound(epsilon, distance, scale, prior, direction):
@@ -29,6 +30,7 @@ def test_golden_scales(gamma, delta, golden):
     assert calibration.scale_for(np.log(gamma), delta, 1.0) == pytest.approx(golden, abs=5e-4)
 
 
+@settings(max_examples=FEWER)
 @given(epsilons, deltas, distances, priors, directions)
 @example(0.0, 1e-12, 1e5, None, "both")
 @example(20.0, 0.99, 1e-5, 0.5, "reverse")
@@ -42,6 +44,7 @@ def test_scale_keeps_the_promise_and_wastes_nothing(epsilon, delta, distance, pr
         assert bound(epsilon, distance, scale * (1 - 1e-6), prior, direction) > delta
 
 
+@settings(max_examples=FEWER)
 @given(deltas, st.floats(-5, 2).map(lambda power: 10.0**power), priors, directions)
 def test_epsilon_keeps_the_promise_and_wastes_nothing(delta, ratio, prior, direction):
     epsilon = float(calibration.epsilon_for(delta, ratio, 1.0, prior, direction))
@@ -57,6 +60,7 @@ def test_delta_is_the_bound_rounded_up(epsilon, ratio, prior, direction):
     assert truth <= delta <= truth * (1 + 1e-9)
 
 
+@settings(max_examples=FEWER)
 @given(epsilons, deltas, distances)
 def test_the_inverses_undo_each_other(epsilon, delta, distance):
     scale = calibration.scale_for(epsilon, delta, distance)
@@ -70,6 +74,7 @@ def test_agrees_with_dp_accounting(epsilon, delta):
     assert calibration.scale_for(epsilon, delta, 1.0) == pytest.approx(theirs, rel=1e-6)
 
 
+@settings(max_examples=FEWER)
 @given(epsilons, deltas, st.floats(0.01, 0.99))
 def test_a_known_prior_never_needs_more_noise(epsilon, delta, prior):
     assert calibration.scale_for(epsilon, delta, 1.0, prior) <= calibration.scale_for(epsilon, delta, 1.0) * (1 + 1e-9)

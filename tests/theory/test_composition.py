@@ -90,6 +90,6 @@ def test_vacuous_is_what_every_release_satisfies():
     assert Guarantee(np.log(2), 0.0).is_vacuous(prior=0.5)
 
 
-def test_refuses_nothing_to_add_up():
+def test_an_empty_composition_is_refused():
     with pytest.raises(LowtideError, match="empty"):
         composition.sequential([])

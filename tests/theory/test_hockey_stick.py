@@ -101,7 +101,7 @@ class TestGaussian:
             (1e300, 1e308, 1e-300, 1.0),
         ],
     )
-    def test_limits(self, gamma, distance, scale, limit):
+    def test_gaussian_divergence_at_its_limits(self, gamma, distance, scale, limit):
         assert hockey_stick.gaussian(gamma, distance, scale) == limit
 
     def test_broadcasts(self):
@@ -161,7 +161,7 @@ class TestDiscrete:
         assert hockey_stick.discrete([0.3, 0.7], [0.0, 1.0], np.inf) == pytest.approx(0.3)
 
     @pytest.mark.parametrize("p", [[0.5, 0.6], [-0.1, 1.1], 1.0])
-    def test_refuses_what_is_no_law(self, p):
+    def test_invalid_laws_are_refused(self, p):
         with pytest.raises(LowtideError, match="p must"):
             hockey_stick.discrete(p, [0.5, 0.5], 1.0)
 
@@ -192,7 +192,7 @@ class TestFromDensity:
         assert hockey_stick.from_density([np.inf, -np.inf], 0.0) == 0.5
         assert hockey_stick.tail_integral([np.inf, -np.inf], 0.0) == 0.5
 
-    def test_refuses_no_draws(self):
+    def test_an_empty_sample_is_refused(self):
         with pytest.raises(LowtideError, match="at least one draw"):
             hockey_stick.from_density([], 0.0)
 
@@ -212,7 +212,7 @@ class TestPriorAware:
         assert ours <= hockey_stick.log_gaussian(epsilon, distance, scale) + 1e-9
 
     @given(epsilons, distances, scales, priors)
-    def test_both_is_the_larger(self, epsilon, distance, scale, prior):
+    def test_direction_both_is_the_larger_of_the_two(self, epsilon, distance, scale, prior):
         values = [hockey_stick.prior_aware(epsilon, distance, scale, prior, d) for d in ("forward", "reverse", "both")]
         assert values[2] == max(values[:2])
 
@@ -256,7 +256,7 @@ class TestSelective:
         assert hockey_stick.selective(epsilon, distance, np.inf, p, q) == pytest.approx(floor, abs=1e-12)
         assert hockey_stick.selective(epsilon, distance, 1.0, p, q) >= floor - 1e-12
 
-    def test_nobody_hidden_leaks_nothing(self):
+    def test_a_release_without_hidden_rows_has_divergence_zero(self):
         assert hockey_stick.selective(0.1, 1, 1, 0.0, 0.0) == 0
         assert hockey_stick.selective(0.1, 1, 1, 0.0, 0.2) == 0
         assert hockey_stick.selective(0.1, 1, 1, 0.0, 0.2, "reverse") == pytest.approx(0.2)

@@ -169,7 +169,7 @@ def test_many_equal_responses_stay_exact():
     assert masses.sum() == pytest.approx(1)
 
 
-def test_shapes():
+def test_arguments_broadcast():
     assert response.pairwise(np.zeros((2, 3)), 1.0, [0.1], [2]).shape == (2, 3)
     bound = response.lift(lambda inner: response.pairwise(inner, 1.0, [0.1], [2]), 0.1, np.array([0.2, 0.8]))
     assert bound.shape == (2,)

@@ -10,7 +10,7 @@ from lowtide.errors import LowtideError
 from lowtide.theory import sample_size
 
 
-def test_is_the_formula():
+def test_the_sample_size_is_the_papers_formula():
     m, d, size, eta, delta = 3.0, 100, 2.0 * 5.0, 0.1, 0.01
     bound = 32 * m**2 * (d * math.log(16 * size * math.sqrt(d) / eta) + math.log(2 / delta)) / eta**2
     n = sample_size.tide(eta, parameters=d, trim=m, lipschitz=2.0, radius=5.0, delta=delta)
@@ -18,7 +18,7 @@ def test_is_the_formula():
 
 
 @given(st.floats(0.01, 1), st.integers(1, 10_000), st.floats(0.5, 10))
-def test_grows_with_what_is_asked(error, parameters, trim):
+def test_the_sample_size_grows_with_precision(error, parameters, trim):
     n = sample_size.tide(error, parameters=parameters, trim=trim)
     assert n <= sample_size.tide(error / 2, parameters=parameters, trim=trim)
     assert n <= sample_size.tide(error, parameters=parameters + 1, trim=trim)

@@ -9,7 +9,7 @@ from sklearn.covariance import ledoit_wolf
 
 from lowtide import worlds
 from lowtide.splits import others, random_folds
-from lowtide.vectors.columns import Hermite, Normaliser
+from lowtide.vectors.columns import Gain, Hermite, Normaliser, Parts, Sum, Zero, gains, gains_of, normaliser, orders
 from lowtide.vectors.copula import Copula, CopulaRecipe, Entrywise, Shrunk, Spectral, Whitened, choose_recipe, whitener
 from lowtide.vectors.pairwise import (
     PairLogistic,
@@ -22,7 +22,6 @@ from lowtide.vectors.pairwise import (
     p_value,
 )
 from lowtide.vectors.residual import Nets, Residual, ResidualSettings, fit_residual
-from lowtide.vectors.separable import Gain, Parts, Sum, Zero, gains, gains_of, normaliser, orders
 
 
 @pytest.fixture
@@ -243,18 +242,18 @@ class TestIndependence:
     def ask(self, s, x, rng):
         return p_value(Hermite.fit(s, 2)(s)[:, 1:], Hermite.fit(x, 2)(x)[:, 1:], 99, rng)
 
-    def test_level(self, rng):
+    def test_the_independence_test_has_its_level(self, rng):
         p = np.array([self.ask(*rng.standard_normal((2, 60, 2)), rng) for _ in range(60)])
         assert np.mean(p <= 0.05) <= 0.1
         assert np.mean(p <= 0.5) <= 0.65
         assert p.min() >= 0.02
 
     @pytest.mark.parametrize("law", [lambda s: s, lambda s: s**2], ids=["linear", "square"])
-    def test_power(self, rng, law):
+    def test_the_independence_test_has_power(self, rng, law):
         s, noise = rng.standard_normal((2, 200, 2))
         assert self.ask(s, law(s) + noise, rng) <= 0.02
 
-    def test_nothing_to_correlate(self, rng):
+    def test_constant_columns_have_no_correlation(self, rng):
         assert self.ask(rng.standard_normal((50, 1)), np.zeros((50, 2)), rng) == 1.0
 
 
@@ -293,7 +292,7 @@ class TestPairwise:
         np.testing.assert_allclose(slope[w != 0], -(np.sign(w) * threshold)[w != 0], atol=1e-3)
         assert (np.abs(slope) <= threshold + 1e-3)[w == 0].all()
 
-    def test_nothing_enters_above_the_ceiling(self, problem):
+    def test_no_pair_enters_above_the_largest_penalty(self, problem):
         weights = PenaltyPath(problem).step(1.01 * problem.ceiling())
         assert not weights[problem.penalty > 0].any()
         assert PenaltyPath(problem).step(0.5 * problem.ceiling())[1, 1] > 0

@@ -7,14 +7,13 @@ import pytest
 from scipy import sparse
 
 from lowtide import worlds
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options
 from lowtide.errors import LowtideError
 from lowtide.vectors import PairDensity, VectorTIDE
 from lowtide.vectors.artefact import Structured
-from lowtide.vectors.columns import Normaliser
+from lowtide.vectors.columns import Normaliser, Sum
 from lowtide.vectors.copula import Copula
 from lowtide.vectors.estimator import fit_structured
-from lowtide.vectors.separable import Sum
 
 TRIM = 5.0
 
@@ -60,7 +59,7 @@ def nonlinear():
 
 
 class TestAccuracy:
-    def test_one_dimension(self, gaussian):
+    def test_accuracy_in_one_dimension(self, gaussian):
         model, x, s = gaussian
         error = np.abs(model.density(x, s) - worlds.gaussian_pair(1, 0.5).density(x, s)).mean()
         assert error <= 0.035
@@ -68,7 +67,7 @@ class TestAccuracy:
         estimate = model.information(x, s)
         assert estimate.low < worlds.gaussian_pair(1, 0.5).information() < estimate.high
 
-    def test_ten_dimensions(self):
+    def test_accuracy_in_ten_dimensions(self):
         world = worlds.gaussian_pair(10, 0.2)
         x, s = world.sample(3000, seed=1)
         found = fit(x[:2100], s[:2100]).density(x[2100:], s[2100:])
@@ -174,7 +173,7 @@ def test_hard_data_is_answered_in_numbers(case):
     assert np.isfinite([model.information_.value, model.information_.low, model.information_.high]).all()
 
 
-def test_what_hard_data_says():
+def test_copies_and_constants_add_no_information():
     x, s = pairs(600, 1, 1)
     clean = fit(x, s, max_steps=4).information_.value
     assert clean == pytest.approx(0.5 * np.log(2), abs=0.1)
@@ -203,7 +202,7 @@ def test_every_objective(objective):
 
 
 class TestBadInput:
-    def test_questions(self, gaussian):
+    def test_bad_rows_to_evaluate_are_refused(self, gaussian):
         model, x, s = gaussian
         with pytest.raises(LowtideError, match=r"s must have shape \(900, 1\), got \(900, 2\)"):
             model.density(x, np.hstack([s, s]))
@@ -212,7 +211,7 @@ class TestBadInput:
         with pytest.raises(LowtideError, match="s has NaN or infinite entries"):
             model.density(x, np.where(np.arange(900)[:, None] == 3, np.nan, s))
 
-    def test_fits(self):
+    def test_bad_fits_are_refused(self):
         x, s = pairs(40, 2, 3)
         with pytest.raises(LowtideError, match=r"needs dense rows; give X\.toarray"):
             fit(sparse.csr_array(x), s)

@@ -6,7 +6,7 @@ from scipy import stats
 
 from lowtide.errors import LowtideError
 from lowtide.worlds import drawn_faces
-from lowtide.worlds.drawing import CHOICES, Look, draw, mouth_box
+from lowtide.worlds.faces import CHOICES, Look, draw, mouth_box
 
 
 @pytest.fixture(scope="module")

@@ -59,13 +59,13 @@ class TestShifted:
             truth = likelihood - np.log(np.exp(likelihood) @ world.prior)[:, None]
             np.testing.assert_allclose(world.observed(x, np.isin(np.arange(4), seen)), truth, atol=1e-9)
 
-    def test_an_unmoved_coordinate_tells_nothing_alone(self):
+    def test_an_unshifted_coordinate_alone_has_density_zero(self):
         world = worlds.shifted_gaussian(2, dimension=3, moved=1)
         x, _ = world.sample(20, seed=0)
         np.testing.assert_allclose(world.observed(x, np.array([False, True, True])), 0.0, atol=1e-12)
         assert np.abs(world.observed(x, np.array([True, False, False]))).max() > 0.1
 
-    def test_correlated_copies_tell_little_new(self):
+    def test_correlated_copies_add_little(self):
         copies, apart = (worlds.shifted_gaussian(2, rho, dimension=3) for rho in (0.99, 0.0))
         one = worlds.shifted_gaussian(2, dimension=1)
         assert one.information() < copies.information() < 1.05 * one.information()
@@ -88,7 +88,7 @@ class TestShifted:
 
 
 class TestXor:
-    def test_only_the_pair_tells(self):
+    def test_xor_is_revealed_by_the_pair_only(self):
         world = worlds.gaussian_xor(3, flip=0.1)
         x, _ = world.sample(100, seed=0)
         np.testing.assert_array_equal(world.observed(x, np.array([True, False, True])), 0.0)

@@ -36,7 +36,7 @@ def at(density, s):
     return density[np.arange(len(s)), s]
 
 
-def test_same_seed_same_rows(world):
+def test_the_same_seed_draws_the_same_rows(world):
     one, other, third = (world.sample(20, seed=seed) for seed in (3, 3, 4))
     dense = [b.x.toarray() if sparse.issparse(b.x) else b.x for b in (one, other, third)]
     np.testing.assert_array_equal(dense[0], dense[1])
@@ -44,7 +44,7 @@ def test_same_seed_same_rows(world):
     assert not (np.array_equal(dense[0], dense[2]) and np.array_equal(one.s, third.s))
 
 
-def test_label_symmetry(world, batch):
+def test_renaming_the_labels_changes_no_density(world, batch):
     """Σ_s p(s) e^{i(s;x)} = 1 for every x, and for every prefix of it."""
     total = (world.prior * np.exp(world.prefixes(batch.x))).sum(axis=-1)
     np.testing.assert_allclose(total, 1.0, atol=1e-9)
@@ -74,7 +74,7 @@ def test_prefixes_are_observations_of_the_first_features(world, batch):
         np.testing.assert_allclose(world.observed(x, np.arange(m) < j), prefixes[:, j], atol=1e-8)
 
 
-def test_a_mask_for_each_row(world, batch):
+def test_every_row_may_have_its_own_mask(world, batch):
     masks = np.random.default_rng(0).random((20, len(world.features))) < 0.5
     together = world.observed(batch.x[:20], masks)
     alone = np.concatenate([world.observed(batch.x[i : i + 1], masks[i]) for i in range(20)])
@@ -96,7 +96,7 @@ def test_product_expectation_is_one(world):
     assert abs(ratio.mean() - 1) < 4.5 * max(ratio.std() / np.sqrt(len(s)), 1e-12)
 
 
-def test_tail_bound(world):
+def test_the_upper_tail_of_the_density_is_bounded(world):
     """Pr(i(s; X) > t) ≤ e^{−t} for every s when X is drawn from its marginal."""
     x, _ = world.sample(20_000, seed=8)
     density = world.density(x)

@@ -20,7 +20,7 @@ def disclosed(epsilon):
 
 
 class TestFailuresOfThePaper:
-    def test_conditioning_on_the_raw_past(self):
+    def test_conditioning_on_the_raw_past_releases_a_copy(self):
         world, epsilon = redundant_bit(2), 0.2
         scale = calibration.scale_for(epsilon, 0.01, 1.0)
         flags = world.leaking(epsilon)
@@ -47,7 +47,7 @@ class TestFailuresOfThePaper:
         assert truth == pytest.approx(0.0447, abs=5e-5)
         assert truth == pytest.approx(float(hockey_stick.selective(epsilon, 0.0, 1.0, 0.1, 0.05)))
 
-    def test_one_choice_for_everybody_has_no_membership_term(self):
+    def test_a_fixed_choice_of_features_has_no_membership_term(self):
         world, epsilon = rare_value(0.1), 0.1
         assert world.release(np.array([True]), 1e6).forward(epsilon).max() < 1e-6
         assert world.release(np.array([True])).forward(epsilon).max() == 0

@@ -50,7 +50,7 @@ def test_an_invertible_map_of_a_feature_changes_nothing(world):
     np.testing.assert_array_equal(world.prefixes(x), EnumerableWorld(mapped, world.joint).prefixes(other))
 
 
-def test_xor_tells_nothing_by_halves():
+def test_one_half_of_xor_has_density_zero():
     conditionals = xor().conditionals(np.array([[0.0, 1.0]]))
     np.testing.assert_array_equal(conditionals[0], [[0.0, 0.0], [-np.inf, np.log(2)]])
 
@@ -62,14 +62,14 @@ def test_parity_needs_every_bit():
         np.testing.assert_allclose(world.observed(world.atoms, np.arange(5) != missing), 0.0, atol=1e-12)
 
 
-def test_copies_of_a_bit_tell_nothing_new():
+def test_copies_of_a_bit_add_nothing():
     world = redundant_bit(3)
     conditionals = world.conditionals(world.atoms)
     assert (np.abs(conditionals[:, 0]).max(axis=-1) > 0.5).all()
     np.testing.assert_array_equal(conditionals[:, 1:], 0.0)
 
 
-def test_an_independent_column_tells_nothing():
+def test_an_independent_column_has_density_zero():
     world = EnumerableWorld([[0.0], [1.0]], [[0.12, 0.28], [0.18, 0.42]])
     np.testing.assert_allclose(world.density(world.atoms), 0.0, atol=1e-12)
     assert world.information() == pytest.approx(0.0, abs=1e-12)
@@ -94,6 +94,6 @@ def test_refuses_rows_that_cannot_occur():
         (lambda: EnumerableWorld([[0.0], [1.0]], [0.5, 0.5]), "joint must have shape"),
     ],
 )
-def test_refuses_what_is_no_law(make, message):
+def test_invalid_laws_are_refused(make, message):
     with pytest.raises(LowtideError, match=message):
         make()

@@ -43,7 +43,7 @@ def test_two_class_information_agrees_with_monte_carlo_closely(world):
     assert abs(world.information() - density.mean()) < 4.5 * density.std() / np.sqrt(len(s))
 
 
-def test_no_charged_words_no_information():
+def test_texts_without_charged_words_have_no_information():
     assert naive_bayes_text(100, 2, charged=0.0).information() == pytest.approx(0.0, abs=1e-9)
 
 

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from sklearn.base import clone
 
-from lowtide.attack.calibration import Calibration, calibrate
+from lowtide.attack.scores import Calibration, calibrate
 from lowtide.errors import LowtideError, check_rows
-from lowtide.splits import grouped, stratified
-from lowtide.streams import stream
+from lowtide.splits import grouped, stratified, stream
 from lowtide.training import one_thread
 from lowtide.types import Floats, Labels
 

@@ -9,8 +9,6 @@ P_Y(A) = π a + (1 − π) b:
 a and b rest on different rows, which is tighter than bounding P_Y(A) as a whole.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,8 +17,7 @@ from scipy.special import betaincinv
 
 from lowtide.attack.panel import AttackReport
 from lowtide.errors import LowtideError, class_codes, real, within
-from lowtide.splits import random_folds
-from lowtide.streams import generator
+from lowtide.splits import generator, random_folds
 from lowtide.types import Floats, Labels
 
 _THRESHOLDS = 1000

@@ -1,7 +1,5 @@
 """A panel of attackers against one release: freshly retrained on it, and beside them those who know clean data only."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -27,8 +25,7 @@ from lowtide.interface import Attack
 from lowtide.labels import read_classes
 from lowtide.progress import progress_bar
 from lowtide.protocols import Modality
-from lowtide.splits import Split, read_groups, set_aside
-from lowtide.streams import stream
+from lowtide.splits import Split, read_groups, set_aside, stream
 from lowtide.types import Floats, Labels
 
 Source = Literal["release", "clean"]

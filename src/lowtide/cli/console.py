@@ -1,7 +1,5 @@
 """What the commands share: printing, notes, errors and exit codes."""
 
-from __future__ import annotations
-
 import functools
 import json
 import os

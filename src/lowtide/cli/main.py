@@ -1,7 +1,5 @@
 """The program `lowtide`. Commands are imported when they run, so that `lowtide --help` answers at once."""
 
-from __future__ import annotations
-
 import importlib
 import io
 import runpy
@@ -13,8 +11,8 @@ import typer
 
 import lowtide
 from lowtide.cli import arguments
+from lowtide.cli.arguments import Run, command
 from lowtide.cli.console import DEBUG, out, reported, results_alone
-from lowtide.cli.flags import Run, command
 from lowtide.errors import LowtideError
 
 app = typer.Typer(
@@ -26,26 +24,26 @@ app = typer.Typer(
 )
 
 
-def _later(module: str) -> Run:
-    """The `run` of a module of this package, imported when it is called."""
+def _later(module: str, name: str) -> Run:
+    """A command of a module of this package, which is imported when the command is called."""
 
     @reported
     def run(said: Any, given: dict[str, Any]) -> None:
         with results_alone(getattr(said, "json", None)):
-            importlib.import_module(f"lowtide.cli.{module}").run(said, given)
+            getattr(importlib.import_module(f"lowtide.cli.{module}"), name)(said, given)
 
     return run
 
 
-app.command("scan")(command(arguments.ScanArguments, _later("scan"), kinds="scan"))
-app.command("plan")(command(arguments.PlanArguments, _later("plan"), kinds="plan"))
-app.command("release")(command(arguments.ReleaseArguments, _later("release"), kinds="release"))
-app.command("audit")(command(arguments.AuditArguments, _later("audit"), kinds="audit"))
-app.command("warn")(command(arguments.WarnArguments, _later("warn")))
-app.command("export")(command(arguments.ExportArguments, _later("export")))
-app.command("show")(command(arguments.ShowArguments, _later("show")))
-app.command("verify")(command(arguments.VerifyArguments, _later("verify")))
-app.command("demo")(command(arguments.DemoArguments, _later("demo")))
+app.command("scan")(command(arguments.ScanArguments, _later("commands", "scan"), kinds="scan"))
+app.command("plan")(command(arguments.PlanArguments, _later("commands", "plan"), kinds="plan"))
+app.command("release")(command(arguments.ReleaseArguments, _later("commands", "release"), kinds="release"))
+app.command("audit")(command(arguments.AuditArguments, _later("commands", "audit"), kinds="audit"))
+app.command("warn")(command(arguments.WarnArguments, _later("commands", "warn")))
+app.command("export")(command(arguments.ExportArguments, _later("commands", "export")))
+app.command("show")(command(arguments.ShowArguments, _later("cards", "show")))
+app.command("verify")(command(arguments.VerifyArguments, _later("cards", "verify")))
+app.command("demo")(command(arguments.DemoArguments, _later("commands", "demo")))
 
 
 def _version(asked: bool) -> None:

@@ -15,8 +15,7 @@ from lowtide import modalities
 from lowtide.bundles import read_bundle, write_bundle
 from lowtide.density.critics import CRITICS
 from lowtide.density.critics.base import Critic
-from lowtide.density.estimates import mean_with_interval
-from lowtide.density.objectives import normalise
+from lowtide.density.objectives import mean_with_interval, normalise
 from lowtide.errors import LowtideError, check_rows, count
 from lowtide.features import Features
 from lowtide.interface import Estimate

@@ -8,8 +8,6 @@ nothing else. Rows of one group (the texts of one writer) are held out together,
 what is common to a class.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,18 +20,9 @@ from torch import Tensor
 
 from lowtide.density.artefact import FitReport
 from lowtide.density.bag_training import BATCH, BagData, BagTrainer, Kept, TermStart
-from lowtide.density.checkpoints import Checkpoints, fingerprint
-from lowtide.density.critics.bag import (
-    WEIGHTINGS,
-    Bag,
-    Weighting,
-    average,
-    log_odds,
-)
+from lowtide.density.critics.bag import WEIGHTINGS, Bag, Weighting, average, log_odds
 from lowtide.density.critics.base import Critic, Null
-from lowtide.density.estimates import nothing_found
-from lowtide.density.objectives import normalise
-from lowtide.density.options import Options
+from lowtide.density.objectives import Checkpoints, Options, fingerprint, normalise, nothing_found
 from lowtide.errors import LowtideError, check_shape
 from lowtide.features import Features
 from lowtide.interface import Estimate

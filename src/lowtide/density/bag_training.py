@@ -11,16 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from lowtide.density.checkpoints import Checkpoints
-from lowtide.density.critics.bag import (
-    Bag,
-    Weighting,
-    bag_sums,
-    combine,
-    initial_networks,
-    term_weights,
-)
-from lowtide.density.objectives import get_objective, normalise
+from lowtide.density.critics.bag import Bag, Weighting, bag_sums, combine, initial_networks, term_weights
+from lowtide.density.objectives import Checkpoints, get_objective, normalise
 from lowtide.splits import grouped_folds
 from lowtide.training import descend
 from lowtide.types import Floats, Floats32, Ints

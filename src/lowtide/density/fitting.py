@@ -4,8 +4,6 @@ The modality of the data reads it; what it reads as rows of numbers (dense, spar
 fitted here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -20,15 +18,13 @@ from lowtide.density.artefact import Density, Encoder, FitReport
 from lowtide.density.bag_fitting import fit_bag
 from lowtide.density.critics.base import Critic, Null
 from lowtide.density.critics.paper import PaperCritic, train, train_sparse
-from lowtide.density.estimates import mean_with_interval
-from lowtide.density.masked_fitting import fit_masked
-from lowtide.density.options import Options
+from lowtide.density.crossfit import fit_masked
+from lowtide.density.objectives import Options, mean_with_interval
 from lowtide.density.streaming import Blocks, ReadFirst, fit_stream
 from lowtide.errors import LowtideError, check_rows
 from lowtide.features import Features
 from lowtide.labels import Classes, is_vector, read_classes
-from lowtide.splits import read_groups
-from lowtide.streams import derived_seed
+from lowtide.splits import derived_seed, read_groups
 from lowtide.training import one_thread
 from lowtide.types import Labels
 

@@ -6,19 +6,31 @@ Every objective is `E_joint[T(g)] − E_product[f*(T(g))]` with T = f'(e^g), so 
 For a finite secret the product expectation over s is an exact sum under the prior, and g is normalised for every
 x so that `Σ_s p(s) e^{g(s,x)} = 1`. Then `log E_product[e^g]` is exactly 0 in every batch, of any size: the bias of
 a log-mean-exp over a small batch never arises, and Donsker–Varadhan, NWJ and cross-entropy are one objective.
+
+From per-row values to an estimate with its interval.
+
+How a fit is run: its options, and the state of a trainer that Ctrl-C does not lose.
 """
 
-from __future__ import annotations
-
+import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from scipy.stats import t as student
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from lowtide.errors import one_of
+from lowtide.errors import LowtideError, one_of, within
+from lowtide.files import whole_path
+from lowtide.interface import Estimate
+from lowtide.types import Floats
 
 Term = Callable[[Tensor], Tensor]
 
@@ -87,3 +99,102 @@ def get_objective(name: str) -> Objective:
 def normalise(scores: Tensor, log_prior: Tensor) -> Tensor:
     """Shift scores (…, |S|) so that `Σ_s p(s) e^g = 1`: the exact constant that Donsker–Varadhan leaves free."""
     return scores - torch.logsumexp(scores + log_prior, dim=-1, keepdim=True)
+
+
+_DETECTABLE = 8.0  # 2·2²: two standard errors, squared, of a density whose variance is twice its mean
+
+
+def mean_with_interval(values: Floats, level: float = 0.95) -> Estimate:
+    """The mean of held-out values with a Student interval.
+
+    Args:
+        values: (n,) one value per held-out row, in nats.
+        level: how often the interval should hold the mean.
+    """
+    level = float(within("level", level, 0.0, 1.0, low_open=True, high_open=True))
+    if len(values) < 2:
+        raise LowtideError(f"an interval needs at least 2 held-out rows, got {len(values)}")
+    mean = float(np.mean(values))
+    half = float(student.ppf(0.5 + level / 2, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values)))
+    return Estimate(mean, mean - half, mean + half, len(values))
+
+
+def nothing_found(gains: Floats, level: float = 0.95) -> Estimate:
+    """What can be said when a critic's held-out gains (n,) are not clearly above 0: none found, and how much may be.
+
+    The value is 0. The upper end is that of the gains themselves, and no less than what the rule could have seen: a
+    density of variance 2I carries I nats (if small), so its mean exceeds two standard errors only from I = 8/n on.
+    """
+    return with_overlooked(Estimate(0.0, 0.0, mean_with_interval(gains, level).high, len(gains)))
+
+
+def with_overlooked(found: Estimate) -> Estimate:
+    """An estimate of information, in nats, whose upper end is no less than what so many rows could have shown."""
+    return replace(found, high=max(found.high, _DETECTABLE / found.n))
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of `TIDE`; see there what each means. `nets` networks of each kept kind are fitted and averaged."""
+
+    features: Any = None
+    trim: float = 3.0
+    objective: str = "dv"
+    critic: str = "auto"
+    recipe: str = "lowtide"
+    folds: int = 5
+    steps: int | None = None
+    nets: int = 5
+    checkpoint: str | None = None
+    progress: bool | None = None
+    seed: int = 0
+
+
+def fingerprint(*parts: Any) -> str:
+    """A digest of data and settings: a checkpoint is resumed only by the very same fit."""
+    digest = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            digest.update(str((part.shape, part.dtype)).encode())
+            digest.update(np.ascontiguousarray(part).tobytes())
+        else:
+            digest.update(repr(part).encode())
+    return digest.hexdigest()
+
+
+class Checkpoints:
+    """A folder that holds the latest state of each stage of one fit."""
+
+    def __init__(self, folder: str | Path | None, mark: str = "") -> None:
+        self.folder, self.mark = None if folder is None else Path(folder), mark
+        if self.folder is not None:
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise LowtideError(f"cannot keep checkpoints in {folder}: {error.strerror}; choose another") from error
+
+    def save(self, stage: str, tensors: dict[str, Tensor]) -> None:
+        """Write the state of a stage."""
+        if self.folder is None or not tensors:
+            return
+        with whole_path(self.folder / f"{stage}.safetensors", replace=True) as partial:
+            save_file({name: v.detach().contiguous() for name, v in tensors.items()}, partial, {"mark": self.mark})
+
+    def load(self, stage: str) -> dict[str, Tensor] | None:
+        """Return the state of a stage, or `None` when there is none of this very fit."""
+        path = None if self.folder is None else self.folder / f"{stage}.safetensors"
+        if path is None or not path.exists():
+            return None
+        try:
+            with safe_open(path, framework="pt") as file:
+                if (file.metadata() or {}).get("mark") != self.mark:
+                    return None
+                return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+        except SafetensorError as error:
+            raise LowtideError(f"{path} is damaged; delete it to start that stage afresh") from error
+
+    def clear(self) -> None:
+        """Remove the states of a fit that has ended."""
+        if self.folder is not None:
+            for path in self.folder.glob("*.safetensors"):
+                path.unlink()

@@ -5,8 +5,6 @@ Further passes train networks of every sparsity on the same batches; half of the
 how to mix, the other half validates the result.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,17 +14,10 @@ import torch
 from numpy.typing import ArrayLike
 
 from lowtide.density.artefact import Encoder, FitReport
-from lowtide.density.checkpoints import Checkpoints, fingerprint
-from lowtide.density.critics.base import Critic, Null
-from lowtide.density.critics.masked import Masked, Weights
-from lowtide.density.crossfit import fit_subset_shrinkage, is_clear, mixture_weights
-from lowtide.density.estimates import mean_with_interval, nothing_found
-from lowtide.density.masked_fitting import STRENGTHS, describe
-from lowtide.density.masking import MaskedRows, SubsetSampler, losses, mask_rows
-from lowtide.density.objectives import normalise
-from lowtide.density.options import Options
-from lowtide.density.scaling import RankScaling
-from lowtide.density.training import MaskedSettings, MaskedTrainer
+from lowtide.density.critics.base import Critic, Masked, Null, RankScaling, Weights
+from lowtide.density.crossfit import STRENGTHS, describe, fit_subset_shrinkage, is_clear, mixture_weights
+from lowtide.density.objectives import Checkpoints, Options, fingerprint, mean_with_interval, normalise, nothing_found
+from lowtide.density.training import MaskedRows, MaskedSettings, MaskedTrainer, SubsetSampler, losses, mask_rows
 from lowtide.errors import LowtideError, check_rows
 from lowtide.features import Features
 from lowtide.labels import Classes, Label, plain_labels

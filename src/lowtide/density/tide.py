@@ -14,12 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from lowtide.density.artefact import Attribution, Density, FitReport, TermConditionals
 from lowtide.density.fitting import fit_density
-from lowtide.density.objectives import OBJECTIVES
-from lowtide.density.options import Options
+from lowtide.density.objectives import OBJECTIVES, Options
 from lowtide.errors import count, one_of, within
 from lowtide.features import Features
 from lowtide.interface import Estimate
-from lowtide.streams import derived_seed
+from lowtide.splits import derived_seed
 from lowtide.types import Floats
 
 CriticName = Literal["auto", "null", "masked", "bag"]
@@ -176,7 +175,7 @@ class TIDE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def read_seed(random_state: Any) -> int:
-    """An integer seed from what scikit-learn allows: an int, `None`, or a generator; see `lowtide.streams`."""
+    """An integer seed from what scikit-learn allows: an int, `None`, or a generator; see `lowtide.splits`."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1)[0])
     if isinstance(random_state, np.random.RandomState):

@@ -5,8 +5,6 @@ never on an estimated density. Notation as in the theory: γ = e^ε, *forward* i
 `E_γ(P_Y ‖ P_{Y|s})`, each the largest over the classes s.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context

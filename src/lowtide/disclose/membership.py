@@ -1,7 +1,5 @@
 """What is told by *where* values were hidden, and by what is left of them: an estimate, never a bound."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal

@@ -2,12 +2,15 @@
 
 The function is AES-256 over counters: without the key its output cannot be told from fresh random numbers, and with the
 key the same row gets the same noise whenever it is released, so that asking again teaches nothing.
+
+Where the key of the noise lives: in memory only, or in the one file the user names.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -18,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from lowtide.errors import LowtideError, LowtideTypeError, count
+from lowtide.files import write_whole
 from lowtide.types import Floats
 
 KEY_BYTES = 32
@@ -159,3 +163,31 @@ def _number(value: Any) -> int:
 
 def _wrong_type(name: str) -> LowtideError:
     return LowtideError(f"ids must be whole numbers or texts, got {name}; convert them without merging any two")
+
+
+def open_noise(path: str | Path | None) -> KeyedNoise:
+    """The noise of a release.
+
+    Args:
+        path: a file that holds the key, or will: it is made, readable by its owner only, when it does not exist.
+            `None` draws a key that lives in memory and dies with the process.
+    """
+    if path is None:
+        return KeyedNoise(new_key())
+    file = Path(path)
+    if not file.exists():
+        try:
+            write_whole(file, new_key().hex() + "\n", rights=0o600, new=True)
+        except LowtideError:
+            if not file.exists():  # otherwise another process has made one in the meantime
+                raise
+    try:
+        return KeyedNoise(bytes.fromhex(file.read_text(encoding="ascii").strip()))
+    except OSError as error:
+        raise LowtideError(
+            f"cannot read the key file {file}: {error.strerror}; name a file that you may read"
+        ) from error
+    except ValueError as error:  # not hexadecimal, or not a key; the content stays out of the message
+        raise LowtideError(
+            f"the key file {file} holds no key (64 hexadecimal digits); name another, or remove it to draw a new key"
+        ) from error

@@ -14,7 +14,7 @@ from lowtide import modalities
 from lowtide.density.tide import TIDE
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.certificate import PolicyName
-from lowtide.disclose.keys import open_noise
+from lowtide.disclose.noise import open_noise
 from lowtide.disclose.rehearsal import Planner, Task
 from lowtide.errors import LowtideError, one_of, within
 from lowtide.progress import progress_bar

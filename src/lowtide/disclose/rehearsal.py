@@ -1,7 +1,5 @@
 """Rehearsals: dry-run releases that fresh attackers check, and what a kind of data must offer to be rehearsed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, TypeVar
@@ -10,12 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lowtide.attack.panel import AttackReport
-from lowtide.density.estimates import with_overlooked
+from lowtide.density.objectives import with_overlooked
 from lowtide.density.tide import TIDE
-from lowtide.disclose.budget import Budget
+from lowtide.disclose.budget import Budget, Hider
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import Certificate, PolicyName
-from lowtide.disclose.saved import Hider
 from lowtide.errors import LowtideError, check_rows
 from lowtide.interface import Estimate
 from lowtide.labels import Classes, is_vector, read_classes

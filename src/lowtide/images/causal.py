@@ -13,8 +13,6 @@ Four parts, none of which sees a patch that comes later in the order:
 Normalisation is by statistics of training, never of the image at hand: those would know of patches to come.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional

@@ -1,7 +1,5 @@
 """Images as data: many of one size, in memory or read from disk when asked for, and the grid of their patches."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, runtime_checkable

@@ -7,8 +7,6 @@ applied.
 What is encoded is pixels and nothing else: no EXIF, place, thumbnail, comment or profile of any source.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

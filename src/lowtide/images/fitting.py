@@ -20,24 +20,18 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from lowtide.density.artefact import Density, FitReport
-from lowtide.density.checkpoints import Checkpoints, fingerprint
 from lowtide.density.critics.base import Critic, Null
 from lowtide.density.crossfit import honest_mixture, is_clear, mixture_weights
-from lowtide.density.estimates import mean_with_interval, nothing_found
 from lowtide.density.fitting import null_critic, read_secret, refuse_groups
-from lowtide.density.masking import MaskedRows, losses
-from lowtide.density.objectives import normalise
-from lowtide.density.options import Options
+from lowtide.density.objectives import Checkpoints, Options, fingerprint, mean_with_interval, normalise, nothing_found
+from lowtide.density.training import MaskedRows, losses
 from lowtide.errors import LowtideError
+from lowtide.images import training
 from lowtide.images.causal import CausalNet
-from lowtide.images.convnets import small_cnn, to_input
-from lowtide.images.critic import ImageCritic, masked_input
+from lowtide.images.convnets import ImageCritic, masked_input, small_cnn, to_input
 from lowtide.images.encoder import Grid, ImageEncoder, as_images
-from lowtide.images.paper import fit_paper_images
-from lowtide.images.training import Schedule, TrainingImages, draw_masks, in_memory, train_causal, train_masked
 from lowtide.progress import progress_bar
-from lowtide.splits import stratified_folds
-from lowtide.streams import derived_seed, generator
+from lowtide.splits import derived_seed, generator, stratified_folds
 from lowtide.types import Bools, Floats32, Ints
 
 _LEAST_IMAGES = 8
@@ -68,21 +62,21 @@ def fit_images(x: Any, s: ArrayLike | None, options: Options, *, groups: ArrayLi
     if options.critic not in ("auto", "null"):
         raise LowtideError(f"critic={options.critic!r} is for tables; for images use 'auto' or 'null'")
     classes, codes = read_secret(s, len(images), least=_LEAST_IMAGES, noun="image")
-    album = TrainingImages(in_memory(images), codes, grid, classes.prior)
+    album = training.TrainingImages(training.in_memory(images), codes, grid, classes.prior)
     if options.critic == "null":
         critic, report = null_critic(len(images), classes, grid.features)
     else:
-        critic, report = (fit_paper_images if options.recipe == "paper" else _cross_fit)(album, options)
+        critic, report = (training.fit_paper_images if options.recipe == "paper" else _cross_fit)(album, options)
     return Density(classes, grid.features, critic, options.trim, ImageEncoder(grid), report)
 
 
-def schedule_for(n: int, options: Options) -> Schedule:
+def schedule_for(n: int, options: Options) -> training.Schedule:
     """The schedule of a network for n images in all."""
     folds = min(_FOLDS, options.folds)
     rows = n * (folds - 1) // folds
     batch = int(np.clip(rows // 4, 2, _BATCH))
     steps = options.steps or int(np.clip(_EPOCHS * rows / batch, *_STEPS))
-    return Schedule(steps, batch, objective=options.objective)
+    return training.Schedule(steps, batch, objective=options.objective)
 
 
 @dataclass(frozen=True)
@@ -114,7 +108,7 @@ class _Validated:
         return is_clear(per_image[self.counted])
 
 
-def _cross_fit(album: TrainingImages, options: Options) -> tuple[Critic, FitReport]:
+def _cross_fit(album: training.TrainingImages, options: Options) -> tuple[Critic, FitReport]:
     schedule = schedule_for(len(album.s), options)
     fold = _folds(album, options)
     mark = fingerprint(album.s, album.images.read(np.arange(4)), album.grid, schedule, fold, options.seed)
@@ -127,14 +121,14 @@ def _cross_fit(album: TrainingImages, options: Options) -> tuple[Critic, FitRepo
     with progress_bar("fitting to images", total, options.progress) as tick:
         work = _Work(album, schedule, fold, checkpoints, tick, seed)
         work.choose_variation()
-        causal = work.validate("causal", later, train_causal, _prefix_views)
+        causal = work.validate("causal", later, training.train_causal, _prefix_views)
         found = causal.whole.astype(np.float64)
         if not causal.is_clear():
             checkpoints.clear()
             report = FitReport("null", True, nothing_found(found), 0.0, {"null": 0.0, "causal": float(found.mean())})
             return Null(len(album.prior), len(album.grid)), report
-        whole = work.network("causal", None, train_causal, replace(final, varied=work.schedule.varied))
-        masked = work.validate("masked", later, train_masked, _masked_views)
+        whole = work.network("causal", None, training.train_causal, replace(final, varied=work.schedule.varied))
+        masked = work.validate("masked", later, training.train_masked, _masked_views)
     checkpoints.clear()
     candidates = {"null": 0.0, "causal": float(found.mean()), "any-mask": float(masked.whole.mean())}
     nets = [whole] if isinstance(whole, CausalNet) else []
@@ -146,11 +140,11 @@ def _cross_fit(album: TrainingImages, options: Options) -> tuple[Critic, FitRepo
     )
     # Training ends when the step size has fallen to 0; it has settled if it was given the time it asks for.
     settled = schedule.steps >= schedule_for(len(album.s), replace(options, steps=None)).steps
-    training = _training_gain(critic, album)
-    return critic, FitReport(chosen, settled, mean_with_interval(found), training, candidates)
+    gain = _training_gain(critic, album)
+    return critic, FitReport(chosen, settled, mean_with_interval(found), gain, candidates)
 
 
-def _folds(album: TrainingImages, options: Options) -> Ints:
+def _folds(album: training.TrainingImages, options: Options) -> Ints:
     rng = generator(options.seed, "image folds")
     folds = min(_FOLDS, options.folds, int(np.bincount(album.s).min()))
     return stratified_folds(album.s, max(2, folds), rng)
@@ -160,8 +154,8 @@ def _folds(album: TrainingImages, options: Options) -> Ints:
 class _Work:
     """Trains and validates networks fold by fold; those that an interrupted fit has finished are read back."""
 
-    album: TrainingImages
-    schedule: Schedule
+    album: training.TrainingImages
+    schedule: training.Schedule
     fold: Ints
     checkpoints: Checkpoints
     tick: Callable[[int], None]
@@ -173,7 +167,7 @@ class _Work:
         rows, losses_of = np.flatnonzero(self.fold == 0), {}
         for varied in (True, False):
             schedule = replace(self.schedule, steps=-(-self.schedule.steps // 2), varied=varied)
-            net = self.network("choice", 0, train_causal, schedule)
+            net = self.network("choice", 0, training.train_causal, schedule)
             scores = self._answers(net, 0, _prefix_views).reshape(_VIEWS * len(rows), -1)
             masked_rows = self._masked_rows(self.album.s[rows])
             losses_of[varied] = float((losses(scores, masked_rows) * masked_rows.weight).sum())
@@ -214,7 +208,7 @@ class _Work:
         belief = float(mixture_weights(scores[None], masked_rows)[0])
         return _Validated(nets, belief, -losses(honest, masked_rows), masked_rows, fold != 0)
 
-    def network(self, kind: str, k: int | None, train: Any, schedule: Schedule) -> nn.Module:
+    def network(self, kind: str, k: int | None, train: Any, schedule: training.Schedule) -> nn.Module:
         """The network of a kind that has not seen fold k: from the checkpoint of an interrupted fit, or trained."""
         stage = f"{kind}-{'all' if k is None else k}-{'varied' if schedule.varied else 'plain'}"
         saved = self.checkpoints.load(stage)
@@ -246,11 +240,11 @@ def _prefix_views(net: nn.Module, x: Tensor, grid: Grid, generator: torch.Genera
 
 def _masked_views(net: nn.Module, x: Tensor, grid: Grid, generator: torch.Generator) -> Tensor:
     masks = [torch.ones(len(x), len(grid), dtype=torch.bool)]
-    masks += [draw_masks(len(x), grid, generator) for _ in range(_VIEWS - 1)]
+    masks += [training.draw_masks(len(x), grid, generator) for _ in range(_VIEWS - 1)]
     return torch.stack([net(masked_input(x, seen, grid)) * seen.any(dim=1)[:, None] for seen in masks], dim=1)
 
 
-def _training_gain(critic: ImageCritic, album: TrainingImages) -> float:
+def _training_gain(critic: ImageCritic, album: training.TrainingImages) -> float:
     """The information that the final critic shows on images it was trained on."""
     log_prior, values = torch.from_numpy(album.log_prior), []
     index = np.arange(min(_ENOUGH, len(album.s)))

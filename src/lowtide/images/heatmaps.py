@@ -4,8 +4,6 @@ Colour runs from nothing over yellow to dark red. Yellow and red differ in light
 apart; but lightness is also the image's own, so flagged patches can be outlined, which survives a grey printer.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """What the layers need to know about images: the one object that the registry lists."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,38 +7,24 @@ from typing import Any, ClassVar
 from numpy.typing import ArrayLike
 
 from lowtide.attack.attackers import AttackRows, Continued, Maker
-from lowtide.auditing.change import Change
-from lowtide.auditing.utility import UtilityReport, predicts_by_attackers
+from lowtide.auditing.utility import Change, UtilityReport, predicts_by_attackers
 from lowtide.density.artefact import Density
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options
 from lowtide.density.tide import TIDE
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError
+from lowtide.images import dataset, encoder, fitting
 from lowtide.images import view as image_view
-from lowtide.images.attackers import CONTINUED_ATTACKERS, IMAGE_ATTACKERS
-from lowtide.images.comparison import changed_images
-from lowtide.images.critic import ImageCritic, PaperImages
-from lowtide.images.dataset import (
-    ImageJob,
-    are_image_files,
-    check_layout,
-    lock_patches,
-    match_images,
-    open_dataset,
-    view_plan,
-)
-from lowtide.images.edges import Album
-from lowtide.images.encoder import Grid, ImageEncoder, are_images, as_images
-from lowtide.images.fitting import fit_images, is_side
-from lowtide.images.hider import ImageHider
+from lowtide.images.attackers import CONTINUED_ATTACKERS, IMAGE_ATTACKERS, Album, changed_images
+from lowtide.images.convnets import ImageCritic, PaperImages
 from lowtide.images.options import ImageOptions
-from lowtide.images.planner import ImagePlanner, ImageSettings
+from lowtide.images.planner import ImageHider, ImagePlanner, ImageSettings
 from lowtide.images.scan import ImageScan, scan_images
 from lowtide.images.view import ImageMaps
 from lowtide.protocols import Dataset, Locks, Matched, Modality, Nouns
-from lowtide.report.card_view import HiddenCounts, count_features
-from lowtide.report.contents import Findings, Outline, Section
+from lowtide.report.html import Findings, Outline, Section
+from lowtide.report.words import HiddenCounts, count_features
 from lowtide.table_files.formats import find_column
 from lowtide.types import Floats32
 
@@ -72,15 +56,15 @@ class ImageModality:
 
     def claims(self, x: Any, features: Any = None) -> bool:
         """Whether `x` is images, bytes or not, or features are given by the side of patches."""
-        return are_images(x) or len(getattr(x, "shape", ())) == 4 or is_side(features)
+        return encoder.are_images(x) or len(getattr(x, "shape", ())) == 4 or fitting.is_side(features)
 
     def fit_density(self, x: Any, s: ArrayLike | None, options: Options, groups: ArrayLike | None) -> Density:
         """Fit to images."""
-        return fit_images(x, s, options, groups=groups)
+        return fitting.fit_images(x, s, options, groups=groups)
 
-    def read_encoder(self, config: Mapping[str, Any], tensors: Mapping[str, Any]) -> ImageEncoder:
+    def read_encoder(self, config: Mapping[str, Any], tensors: Mapping[str, Any]) -> encoder.ImageEncoder:
         """Rebuild the encoder of a saved density."""
-        return ImageEncoder(Grid(**config["grid"]))
+        return encoder.ImageEncoder(encoder.Grid(**config["grid"]))
 
     def explain(self, density: Any, sample: Any, *, budget: float | None, secret_class: Any, seed: int) -> Any:
         """There is none."""
@@ -114,7 +98,7 @@ class ImageModality:
 
     def count(self, x: Any) -> int:
         """How many images there are."""
-        return len(as_images(x))
+        return len(encoder.as_images(x))
 
     def change(self, clean: Any, release: Any, *, peak: float | None = None) -> Change:
         """Compare n released images with the clean ones; the largest value of a byte is known without `peak`."""
@@ -146,16 +130,16 @@ class ImageModality:
 
     # ── verbs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    check_layout = staticmethod(check_layout)
-    view_plan = staticmethod(view_plan)
+    check_layout = staticmethod(dataset.check_layout)
+    view_plan = staticmethod(dataset.view_plan)
 
     def claims_source(self, source: Any, given: Mapping[str, Any]) -> bool:
         """Folders and `.npz` files, `Images`, and arrays of bytes."""
-        return are_image_files(source) if isinstance(source, (str, Path)) else self.claims(source)
+        return dataset.are_image_files(source) if isinstance(source, (str, Path)) else self.claims(source)
 
     def open(self, source: Any, secret: Any, options: ImageOptions, *, progress: bool | None) -> Dataset:
         """Images of one size, with their secret."""
-        return open_dataset(source, secret, options, progress=progress)
+        return dataset.open_dataset(source, secret, options, progress=progress)
 
     def features(self, options: ImageOptions) -> int:
         """The side of a patch."""
@@ -167,7 +151,7 @@ class ImageModality:
 
     def locks(self, data: Dataset, options: ImageOptions, keep: Sequence[Any], hide: Sequence[Any]) -> Locks:
         """Patches by number, or boxes."""
-        return lock_patches(keep, hide)
+        return dataset.lock_patches(keep, hide)
 
     def utility(self, data: Dataset, name: str) -> Any:
         """The values of a label column."""
@@ -192,15 +176,15 @@ class ImageModality:
 
     def release_job(
         self, source: Path, plan: Plan, options: ImageOptions, *, ids: Any, progress: bool | None
-    ) -> ImageJob:
+    ) -> dataset.ImageJob:
         """A folder or an `.npz` file, released batch by batch."""
-        return ImageJob(source, plan, options, ids=ids, progress=progress)
+        return dataset.ImageJob(source, plan, options, ids=ids, progress=progress)
 
     def match(
         self, release: Any, reference: Any, secret: Any, options: ImageOptions, *, utility: Any, progress: bool | None
     ) -> Matched:
         """Images matched by name."""
-        return match_images(release, reference, secret, options, utility=utility, progress=progress)
+        return dataset.match_images(release, reference, secret, options, utility=utility, progress=progress)
 
 
 IMAGES: Modality = ImageModality()

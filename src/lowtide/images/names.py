@@ -1,7 +1,5 @@
 """Names of image files: whether they tell the secret, names that do not, and which image a new name stands for."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re
@@ -18,7 +16,7 @@ from scipy.stats import chi2, norm, rankdata
 from lowtide.errors import LowtideError
 from lowtide.images.files import FORMATS
 from lowtide.images.folder import ImageFolder
-from lowtide.streams import generator
+from lowtide.splits import generator
 from lowtide.table_files.formats import AnyPath, existing
 from lowtide.types import Ints
 

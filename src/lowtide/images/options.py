@@ -1,7 +1,5 @@
 """What a user may tell about images."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -1,30 +1,123 @@
-"""Images for the Obfuscator: reference images laid out, a policy for them, and what may be promised of it."""
+"""Images for the Obfuscator: reference images laid out, a policy for them, and what may be promised of it.
+
+The frozen result for images: what to hide and how.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
+from torch import Tensor
 
+from lowtide.disclose.budget import Hider, reading
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import Certificate, certify_fixed, certify_paper, certify_sequential
-from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
+from lowtide.disclose.noise import KEY_BYTES, KeyedNoise, row_ids
 from lowtide.disclose.rehearsal import Check, Rehearsal, Task, Tick, read_secret, read_utility, refuse_few
 from lowtide.errors import LowtideError, count
-from lowtide.images.encoder import Grid, as_images
+from lowtide.images.encoder import Grid, Images, as_images
 from lowtide.images.fitting import fit_images
-from lowtide.images.hider import ImageHider
-from lowtide.images.mechanism import ImageMechanism
-from lowtide.images.policies import PaperPatches, PatchPolicy
-from lowtide.images.problem import CHECKERS, ImageProblem, make_plan
-from lowtide.images.released import all_flags
-from lowtide.images.sequential import make_sequential
+from lowtide.images.mechanism import (
+    FixedPatches,
+    ImageMechanism,
+    PaperPatches,
+    PatchPolicy,
+    Released,
+    all_flags,
+    read_threshold,
+)
+from lowtide.images.problem import CHECKERS, ImageProblem, SequentialPatches, make_plan, make_sequential
 from lowtide.labels import Classes
-from lowtide.streams import stream
+from lowtide.splits import stream
 from lowtide.types import Bools, Labels
+
+Config = Mapping[str, Any]
+Tensors = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class ImageHider(Hider):
+    """Hides in images what a policy says, by a mechanism.
+
+    Attributes:
+        policy: what to hide.
+        mechanism: how it is disclosed.
+        card: what is known of the release it was rehearsed with.
+    """
+
+    kind: ClassVar[str] = "images"
+    policy: PatchPolicy
+    mechanism: ImageMechanism
+    card: ReleaseCard
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the patches."""
+        return self.mechanism.grid.features.names
+
+    def transform(self, x: Any, *, noise: KeyedNoise | None = None, ids: Any = None) -> Any:
+        """Hide in images: an array gives an array of the same shape, `Images` give `Images` that hide when read.
+
+        Args:
+            x: bytes (n, height, width) or (n, height, width, channels), or `Images`.
+            noise: where noise is drawn from, if the mechanism draws any.
+            ids: one value per image that stays with it; needed where noise is drawn.
+        """
+        opened = self.read(x)
+        numbers = row_ids(ids, len(opened)) if self.mechanism.draws else None
+        if self.mechanism.draws and noise is None:
+            raise LowtideError("hidden patches need noise; give noise=KeyedNoise(key), with a key from new_key()")
+        release = Released(opened, self.policy, self.mechanism, noise, numbers)
+        if isinstance(x, np.ndarray):
+            return release.read(np.arange(len(opened))).reshape(x.shape)
+        return release
+
+    def flags(self, x: Any, *, noise: KeyedNoise | None = None, ids: Any = None) -> Bools:
+        """What is hidden of each image, (n, m); noise does not matter."""
+        return all_flags(self.read(x), self.policy)
+
+    def read(self, images: Any) -> Images:
+        """Images of the size that was fitted, or an error."""
+        opened, grid = as_images(images), self.mechanism.grid
+        if tuple(opened.shape) != (grid.height, grid.width, grid.channels):
+            height, width, channels = opened.shape
+            raise LowtideError(
+                f"the plan is for images of {grid.width}×{grid.height} pixels and {grid.channels} channel(s), "
+                f"got {width}×{height} and {channels}; resize them, or plan for that size"
+            )
+        return opened
+
+    @classmethod
+    def from_parts(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str | Path) -> ImageHider:
+        """Rebuild what `parts` took apart; `where` it came from is for the error message."""
+        with reading(where):
+            mechanism = ImageMechanism.from_config(config["mechanism"])
+            policy = _POLICIES[config["policy"]["name"]](config["policy"], tensors, mechanism, where)
+            card = ReleaseCard.from_json(config["card"])
+            if len(card.features) != len(mechanism.grid):
+                raise LowtideError("the card is about other patches than the mechanism; make it again")
+            return cls(policy, mechanism, card)
+
+
+def _read_fixed(config: Config, tensors: Tensors, mechanism: ImageMechanism, where: Any) -> PatchPolicy:
+    return FixedPatches.read(config, tensors, mechanism.grid)
+
+
+def _read_sequential(config: Config, tensors: Tensors, mechanism: ImageMechanism, where: Any) -> PatchPolicy:
+    return SequentialPatches(mechanism=mechanism, **read_threshold(config, tensors, mechanism.grid, where))
+
+
+def _read_paper(config: Config, tensors: Tensors, mechanism: ImageMechanism, where: Any) -> PatchPolicy:
+    return PaperPatches(**read_threshold(config, tensors, mechanism.grid, where))
+
+
+_POLICIES = {"fixed": _read_fixed, "sequential": _read_sequential, "paper": _read_paper}
+
 
 _PATCH = 8  # side in pixels
 _NOISE = 1.0  # λ in units of the pixel range

@@ -1,7 +1,5 @@
 """A first look at images: how much they tell about the secret, and which patches tell it."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
@@ -13,11 +11,9 @@ from lowtide.density.tide import TIDE
 from lowtide.errors import LowtideError, check_rows
 from lowtide.formatting import html_of, text_of
 from lowtide.images.encoder import Chosen, Grid, ImageEncoder, as_images, mean_image
-from lowtide.interface import NATS_PER_BIT, Estimate, TextTable
+from lowtide.interface import NATS_PER_BIT, Estimate, Reported, TextTable
 from lowtide.labels import read_classes
-from lowtide.results import Reported
-from lowtide.splits import three_tenths
-from lowtide.streams import STREAMS, generator_for
+from lowtide.splits import STREAMS, generator_for, three_tenths
 from lowtide.types import Floats, Pixels
 
 _HELD_OUT = 2000  # images that are asked about

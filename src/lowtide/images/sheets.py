@@ -1,7 +1,5 @@
 """Sheets of images as PNG: rows and columns of them, or one map, with labels and a colour bar."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 from pathlib import Path

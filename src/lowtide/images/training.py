@@ -3,9 +3,12 @@
 Every batch is mirrored, moved and lit anew, and hidden in part *after* that: a prefix is a prefix of the image as the
 network sees it. The step size rises and falls once, to 0 at the last step; nothing is stopped early, so no image is
 needed to say when.
-"""
 
-from __future__ import annotations
+The paper's recipe for images: its network, Adagrad, fixed epochs, a hard clip, one shuffle, nothing held out.
+
+The paper does not say what stands in for patches that are not seen, nor whether its network was ever shown any. Here it
+is mid-grey, and half of each batch is cut off at random prefixes, so that the network has met what it is asked.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,11 +19,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lowtide.density.objectives import get_objective, normalise
+from lowtide.density.artefact import FitReport
+from lowtide.density.critics.base import Critic
+from lowtide.density.objectives import Options, get_objective, normalise
+from lowtide.images import convnets
 from lowtide.images.causal import CausalNet
-from lowtide.images.convnets import augment, fast, small_cnn, to_input
-from lowtide.images.critic import masked_input
 from lowtide.images.encoder import Grid, Images, Stack
+from lowtide.progress import progress_bar
+from lowtide.splits import derived_seed
 from lowtide.training import minimise, seeded, shuffled_batches
 from lowtide.types import Floats, Floats32, Ints
 
@@ -79,7 +85,7 @@ class TrainingImages:
     def batches(self, rows: Ints, size: int, rng: np.random.Generator) -> Iterator[tuple[Tensor, Tensor]]:
         """Endless batches of images and classes: all `rows` in a new order each time."""
         for index in shuffled_batches(rows, size, rng):
-            yield to_input(self.images.read(index)), torch.from_numpy(self.s[index])
+            yield convnets.to_input(self.images.read(index)), torch.from_numpy(self.s[index])
 
 
 def in_memory(images: Images) -> Images:
@@ -113,11 +119,11 @@ def train_masked(album: TrainingImages, rows: Ints, schedule: Schedule, *, seed:
     """An any-mask network, trained on whole images, prefixes, and subsets of all sizes and grains."""
 
     def make() -> nn.Module:
-        return small_cnn(album.grid.channels + 1, len(album.prior))
+        return convnets.small_cnn(album.grid.channels + 1, len(album.prior))
 
     def score(net: nn.Module, batch: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         seen = draw_masks(len(batch), album.grid, generator)
-        return net(masked_input(batch, seen, album.grid))[:, None], torch.ones(1)
+        return net(convnets.masked_input(batch, seen, album.grid))[:, None], torch.ones(1)
 
     return _train(make, score, album, rows, schedule, seed, tick)
 
@@ -177,8 +183,8 @@ def _train(
     def losses(net: nn.Module) -> Iterator[Tensor]:
         for batch, s in islice(walk, schedule.steps):
             if schedule.varied:
-                batch = augment(batch, generator)  # noqa: PLW2901 - the batch as the network sees it
-            with fast():
+                batch = convnets.augment(batch, generator)  # noqa: PLW2901 - the batch as the network sees it
+            with convnets.fast():
                 scores, weight = score(net, batch, generator)
             g = normalise(scores.float(), log_prior)
             gain = objective.on_classes(g, s[:, None].expand(-1, g.shape[1]), log_prior.exp())
@@ -191,3 +197,62 @@ def _train(
         plan = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _pace(step / schedule.steps))
         minimise(losses(net), optimiser, schedule=plan)
     return net.eval()
+
+
+_EPOCHS = 100
+_ENOUGH = 1000
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    """Step size of Adagrad and images in a batch."""
+
+    rate: float
+    batch: int
+
+
+_GENKI, _CELEBA = _Recipe(1e-4, 256), _Recipe(5e-3, 64)
+_LARGE = 100  # pixels beyond which the paper's network for CelebA is used
+
+
+def fit_paper_images(album: TrainingImages, options: Options) -> tuple[Critic, FitReport]:
+    """Train on all images (paper, App. B.1 and App. B.2); `max_steps`, if given, stands for its 100 epochs."""
+    grid, n = album.grid, len(album.s)
+    recipe = _CELEBA if max(grid.height, grid.width) > _LARGE else _GENKI
+    batch = min(recipe.batch, n)
+    steps = options.steps or _EPOCHS * max(1, n // batch)
+    seed = derived_seed(options.seed, "paper recipe on images")
+    generator = torch.Generator().manual_seed(seed)
+    bound, walk = get_objective(options.objective), album.batches(np.arange(n), batch, np.random.default_rng(seed))
+
+    def losses(net: nn.Module, tick: Callable[[int], None]) -> Iterator[Tensor]:
+        for step, (images, s) in enumerate(islice(walk, steps)):
+            with convnets.fast():
+                scores = net(images * convnets.pixels_seen(_prefixes(len(images), len(grid), generator), grid))
+            g = scores.float().clamp(-options.trim, options.trim)
+            shuffled = s[torch.randperm(len(s), generator=generator)]
+            joint, product = (g.gather(1, secret[:, None]).squeeze(1) for secret in (s, shuffled))
+            yield -bound.on_pairs(joint, product)
+            tick(step + 1)
+
+    with seeded(seed), progress_bar("the paper's recipe", steps, options.progress) as tick:
+        net = convnets.paper_cnn(grid.height, grid.width, grid.channels, len(album.prior)).train()
+        minimise(losses(net, tick), torch.optim.Adagrad(net.parameters(), lr=recipe.rate))
+    critic = convnets.PaperImages(grid, len(album.prior), net)
+    return critic, FitReport("the paper's recipe (nothing held out)", False, None, _gain(critic, album, options.trim))
+
+
+def _prefixes(n: int, m: int, generator: torch.Generator) -> Tensor:
+    """Masks (n, m): half of the images whole, half cut off somewhere."""
+    length, whole = torch.rand(2, n, 1, generator=generator)
+    return (torch.arange(m) < length * (m + 1)) | (whole < 0.5)
+
+
+def _gain(critic: convnets.PaperImages, album: TrainingImages, trim: float) -> float:
+    values = []
+    for start in range(0, min(_ENOUGH, len(album.s)), 64):
+        index = np.arange(start, min(start + 64, len(album.s)))
+        with torch.no_grad():
+            g = critic.scores(album.images.read(index)).clamp(-trim, trim).numpy()
+        values.append(g[np.arange(len(index)), album.s[index]])
+    return float(np.concatenate(values).mean())

@@ -1,7 +1,5 @@
 """What a report shows of images only: maps over the average of all, and single ones where somebody asks for those."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,29 +8,15 @@ from markupsafe import Markup
 
 from lowtide.errors import LowtideError, booleans, count
 from lowtide.formatting import plain
-from lowtide.images import sheets
+from lowtide.images import heatmaps, sheets
 from lowtide.images.encoder import Chosen, Grid, as_images, mean_image
-from lowtide.images.heatmaps import (
-    coloured,
-    data_uri,
-    describe,
-    describe_hidden,
-    heat,
-    per_patch,
-    population_map,
-    ramp,
-    strongest,
-    veil,
-)
-from lowtide.images.hider import ImageHider
-from lowtide.images.policies import FixedPatches
+from lowtide.images.mechanism import FixedPatches
+from lowtide.images.planner import ImageHider
 from lowtide.images.scan import ImageScan
 from lowtide.interface import NATS_PER_BIT
-from lowtide.report.contents import FEWEST, Drawing, Findings, Mark, Outline, Section
-from lowtide.report.html import fill
+from lowtide.report.html import FEWEST, Drawing, Findings, Mark, Outline, Section, fill
 from lowtide.report.words import leaks_in_words
-from lowtide.splits import some_rows
-from lowtide.streams import generator
+from lowtide.splits import generator, some_rows
 from lowtide.types import Bools, Floats, Pixels
 
 # Images that an average image must rest on before it leaves the house. A number says little about each of 20 rows, but
@@ -78,11 +62,11 @@ class ImageMaps:
 
     def __post_init__(self) -> None:
         grid, shape = self.grid, np.asarray(self.mean).shape
-        if coloured(self.mean).shape[:2] != (grid.height, grid.width):
+        if heatmaps.coloured(self.mean).shape[:2] != (grid.height, grid.width):
             raise LowtideError(f"the grid is of {grid.height}×{grid.width} pixels, the average image of shape {shape}")
         count("images", self.images, 1)
         if self.told is not None:
-            per_patch(self.told, grid)
+            heatmaps.per_patch(self.told, grid)
         if self.hidden is not None:
             booleans("hidden", self.hidden, (len(grid),))
         for _, row in self.samples:
@@ -92,7 +76,7 @@ class ImageMaps:
         if not row:
             raise LowtideError("a row of samples has no image; leave it out")
         for image in row:
-            high, wide = coloured(image).shape[:2]
+            high, wide = heatmaps.coloured(image).shape[:2]
             if high % self.grid.height or high * self.grid.width != wide * self.grid.height:
                 raise LowtideError(
                     f"samples must be of {self.grid.height}×{self.grid.width} pixels or a whole multiple, got "
@@ -157,7 +141,7 @@ def sample_rows(scan: ImageScan, images: Any, single: int, seed: int) -> Samples
     some = some_rows(len(opened), single, generator(seed, "image report"))
     pixels, told = opened.read(some), leaks_of(scan, Chosen(opened, some))
     top = max(float(np.quantile(told, 0.995)), 1e-3)
-    maps = tuple(heat(image, values, scan.grid, most=top) for image, values in zip(pixels, told, strict=True))
+    maps = tuple(heatmaps.heat(image, values, scan.grid, most=top) for image, values in zip(pixels, told, strict=True))
     return ("original", tuple(pixels)), (f"what {scan.grid.patch} px patches tell", maps)
 
 
@@ -191,7 +175,7 @@ def view_samples(maps: ImageMaps) -> list[tuple[str, list[Shown]]]:
     for label, images in maps.samples:
         name = plain(label, 60)
         alts = [f"{name}, image {place} of {len(images)}" for place in range(1, len(images) + 1)]
-        rows.append((name, [Shown(data_uri(image), alt) for image, alt in zip(images, alts, strict=True)]))
+        rows.append((name, [Shown(heatmaps.data_uri(image), alt) for image, alt in zip(images, alts, strict=True)]))
     return rows
 
 
@@ -253,17 +237,17 @@ def _shown(secret: str, maps: ImageMaps, hidden: Bools | None) -> list[Shown]:
     shown, scale = [], -(-_MAP // max(maps.grid.height, maps.grid.width))
     over = f"over the average of {maps.images:,} images"
     if maps.told is not None:
-        core = strongest(maps.told, maps.grid, share=_CORE)
-        heat = population_map(maps.mean, maps.told, maps.grid, outline=core, scale=scale)
+        core = heatmaps.strongest(maps.told, maps.grid, share=_CORE)
+        heated = heatmaps.population_map(maps.mean, maps.told, maps.grid, outline=core, scale=scale)
         meaning = f" ({plain(maps.meaning)})" if maps.meaning else ""
         asked = "" if maps.asked is None else f" on {maps.asked:,} held-out images"
         caption = f"What each patch tells about {plain(secret)}{meaning}{asked}, {over}: red tells more."
         if core.any():
             caption += f" Outlined: the fewest that have half of the sum, {core.sum():,} of {len(core):,}."
-        shown.append(Shown(data_uri(heat), describe(maps.told, maps.grid), caption, _bar(maps)))
+        shown.append(Shown(heatmaps.data_uri(heated), heatmaps.describe(maps.told, maps.grid), caption, _bar(maps)))
     if hidden is not None:
-        words = describe_hidden(hidden, maps.grid)
-        covered = data_uri(veil(maps.mean, hidden, maps.grid, scale=scale))
+        words = heatmaps.describe_hidden(hidden, maps.grid)
+        covered = heatmaps.data_uri(heatmaps.veil(maps.mean, hidden, maps.grid, scale=scale))
         shown.append(Shown(covered, f"Map of what is hidden. {words}", f"{_hides(hidden, maps)}, {over}."))
     return shown
 
@@ -273,7 +257,7 @@ def _figures(maps: ImageMaps, hidden: Bools | None) -> dict[str, Drawing]:
     figures: dict[str, Drawing] = {}
     told = maps.told
     if told is not None:
-        core = strongest(told, maps.grid, share=_CORE)
+        core = heatmaps.strongest(told, maps.grid, share=_CORE)
         figures["map.png"] = lambda title: (
             sheets.draw_map(maps.mean, told, maps.grid, title=title, outline=core, flagged="half of the sum").content
         )
@@ -285,7 +269,7 @@ def _figures(maps: ImageMaps, hidden: Bools | None) -> dict[str, Drawing]:
 def _hides(hidden: Bools, maps: ImageMaps) -> str:
     if not hidden.any():
         return f"The plan hides none of {len(hidden):,} patches"
-    kept = describe_hidden(hidden, maps.grid).rpartition("; ")[2].removesuffix(".")
+    kept = heatmaps.describe_hidden(hidden, maps.grid).rpartition("; ")[2].removesuffix(".")
     return f"The plan hides {hidden.sum():,} of {len(hidden):,} patches (grey stripes); {kept}"
 
 
@@ -294,7 +278,7 @@ def _bar(maps: ImageMaps) -> Markup:
     most = 0.0 if maps.told is None else float(np.max(maps.told)) / NATS_PER_BIT
     if most <= 0:
         return Markup("")
-    colours = [f"rgb({red} {green} {blue})" for red, green, blue in ramp(_STOPS).tolist()]
+    colours = [f"rgb({red} {green} {blue})" for red, green, blue in heatmaps.ramp(_STOPS).tolist()]
     numbers = [f"{share * most:.2g}" for share in (0.0, 0.5, 1.0)]
     return Markup(
         '<div class="ramp"><div class="colours" style="background: linear-gradient(to right, {})"></div>'

@@ -1,24 +1,185 @@
-"""Writing released images: a folder like that of the source, which appears whole or not at all."""
+"""Writing released images: a folder like that of the source, which appears whole or not at all.
+
+What a release of images is made of on disk: files with label files beside them, or one `.npz` file.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
+import shutil
+import threading
+import time
+import zipfile
+from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from types import TracebackType
+from typing import IO, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from lowtide.errors import LowtideError, count
 from lowtide.files import cannot_write, whole_path, write_whole
-from lowtide.images.files import spread
-from lowtide.images.folder import ImageFolder
-from lowtide.images.layouts import LABEL
+from lowtide.images import layouts
+from lowtide.images.files import encode, spread
+from lowtide.images.folder import NAMES, ArrayImages, ImageFolder
 from lowtide.images.names import mapping_text, shuffled_names
-from lowtide.images.sinks import ArraySink, FolderSink, ImageSink
 from lowtide.table_files.formats import AnyPath, find_column
+from lowtide.table_files.writing import Writer
 from lowtide.types import Ints, Pixels
+
+
+class ImageSink(Protocol):
+    """Where images go one by one, from several threads."""
+
+    def put(self, row: int, pixels: Pixels) -> None:
+        """Write one image, (height, width, channels)."""
+        ...
+
+    def finish(self, labels: pa.Table) -> None:
+        """Write the labels, n rows, and close everything."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what is open, finished or not."""
+        ...
+
+
+class FolderSink:
+    """A folder of image files.
+
+    Args:
+        place: the folder, which exists and is empty.
+        source: n images whose layout it is to have.
+        names: (n,) paths below the folder.
+        quality: of JPEG files.
+        renamed: whether the names are new, so that a folder per class becomes one with metadata.
+    """
+
+    def __init__(self, place: Path, source: ImageFolder, *, names: Sequence[str], quality: int, renamed: bool) -> None:
+        self._place, self._source, self._names = place, source, names
+        self._quality, self._renamed = quality, renamed
+        self._time = time.time_ns()
+        for folder in {PurePosixPath(name).parent for name in names}:
+            (place / folder).mkdir(parents=True, exist_ok=True)
+
+    def put(self, row: int, pixels: Pixels) -> None:
+        """Encode one image and write its file."""
+        name = self._names[row]
+        content = encode(pixels, PurePosixPath(name).suffix, quality=self._quality)
+        path = self._place / name
+        path.write_bytes(content)
+        os.utime(path, ns=(self._time, self._time))
+
+    def finish(self, labels: pa.Table) -> None:
+        """Write the label files of the layout, in the order of the names."""
+        order = sorted(range(len(self._names)), key=self._names.__getitem__)
+        inside = self._source.folder + "/" if self._source.folder else ""
+        names = [self._names[row].removeprefix(inside) for row in order]
+        labels = layouts.take_rows(labels, order)
+        layout = self._source.layout
+        if layout == "metadata" or (self._renamed and layout == "classes"):
+            _write_table(self._place / (self._source.label_file or layouts.METADATA[0]), names, labels, "file_name")
+            return
+        splits = labels[layouts.SPLIT].to_pylist() if layouts.SPLIT in labels.column_names else None
+        others = labels.select([name for name in labels.column_names if name != layouts.SPLIT])
+        if layout == "genki":
+            _write_text(self._place / layouts.GENKI_LABELS, layouts.pose_lines(others, len(names)))
+        elif layout == "celeba":
+            splits = _write_celeba(self._place, self._source.label_file, names, others, splits)
+        if splits is not None:
+            _write_table(
+                self._place / layouts.SPLIT_FILE,
+                names,
+                pa.table({layouts.SPLIT: pa.array(splits, pa.string())}),
+                "file",
+            )
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+
+class ArraySink:
+    """An `.npz` file with images as bytes, whatever numbers they were.
+
+    Args:
+        place: the file.
+        source: n images of an `.npz` file.
+        order: (n,) at which place of the new file each goes; by default they stay in order, and keep their names.
+    """
+
+    def __init__(self, place: Path, source: ImageFolder, *, order: Sequence[int] | None) -> None:
+        self._place, self._key = place, source.label_file
+        self._order = np.arange(len(source)) if order is None else np.array(order, np.intp)
+        numbered = order is not None or source.names == tuple(map(str, range(len(source))))
+        self._names = None if numbered else np.array(source.names)
+        flat = isinstance(source.source, ArrayImages) and source.source.array.ndim == 3
+        shape = source.shape[:2] if flat else source.shape
+        self._size = int(np.prod(source.shape))
+        self._lock = threading.Lock()
+        self._file: IO[bytes] = place.with_suffix(".npy").open("w+b")
+        header = {"descr": "|u1", "fortran_order": False, "shape": (len(source), *shape)}
+        np.lib.format.write_array_header_1_0(self._file, header)
+        self._start = self._file.tell()
+
+    def put(self, row: int, pixels: Pixels) -> None:
+        """Write one image to its place."""
+        with self._lock:
+            self._file.seek(self._start + int(self._order[row]) * self._size)
+            self._file.write(pixels.tobytes())
+
+    def finish(self, labels: pa.Table) -> None:
+        """Pack the images and, in the same order, the labels."""
+        at = np.argsort(self._order)
+        with zipfile.ZipFile(self._place, "w") as packed:
+            self._file.seek(0)
+            with packed.open(f"{self._key}.npy", "w", force_zip64=True) as member:
+                shutil.copyfileobj(self._file, member, 1 << 20)
+            arrays = {name: labels[name].to_numpy()[at] for name in labels.column_names}
+            arrays = {name: values.astype(str) if values.dtype == object else values for name, values in arrays.items()}
+            if self._names is not None:
+                arrays[NAMES] = self._names
+            for name, values in arrays.items():
+                with packed.open(f"{name}.npy", "w") as member:
+                    np.lib.format.write_array(member, values, allow_pickle=False)
+        self.close()
+
+    def close(self) -> None:
+        """Close and remove the array that was packed."""
+        self._file.close()
+        self._place.with_suffix(".npy").unlink(missing_ok=True)
+
+
+def _write_celeba(
+    place: Path, label_file: str, names: Sequence[str], labels: pa.Table, splits: list[str | None] | None
+) -> list[str | None] | None:
+    """Attributes and partition as CelebA has them; returns splits that have other words, to be written elsewhere."""
+    tabular = label_file.endswith(".csv")
+    if tabular:
+        _write_table(place / label_file, names, labels, "image_id")
+    else:
+        _write_text(place / label_file, layouts.attribute_lines(names, labels))
+    if splits is None or any(split not in (*layouts.PARTS, None) for split in splits):
+        return splits
+    rows = layouts.partition_rows(names, splits)
+    if tabular:
+        numbers = pa.table({"partition": [number for _, number in rows]})
+        _write_table(place / f"{layouts.CELEBA_SPLIT}.csv", [name for name, _ in rows], numbers, "image_id")
+    else:
+        _write_text(place / f"{layouts.CELEBA_SPLIT}.txt", "".join(f"{name} {number}\n" for name, number in rows))
+    return None
+
+
+def _write_table(path: Path, names: Sequence[str], labels: pa.Table, title: str) -> None:
+    columns = [pa.array(names, pa.string()), *(labels[name] for name in labels.column_names)]
+    schema = pa.schema([pa.field(title, pa.string()), *labels.schema])
+    with Writer(path, schema) as writer:
+        writer.write(pa.Table.from_arrays(columns, schema=schema))
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
 
 
 class ImageWriter:
@@ -62,10 +223,10 @@ class ImageWriter:
         if source.columns:  # without labels there is nothing to drop
             dropped = [find_column(name, source.columns) for name in dropped]
         self._labels = source.labels.drop_columns([name for name in dropped if name in source.columns])
-        by_class = source.layout == "classes" and LABEL in dropped
+        by_class = source.layout == "classes" and layouts.LABEL in dropped
         if by_class and rename is False:
             raise LowtideError(
-                f"the folders of the images are named after {LABEL!r}; they can only be released renamed"
+                f"the folders of the images are named after {layouts.LABEL!r}; they can only be released renamed"
             )
         self._renamed = bool(rename) or by_class
         self._mapping = None if mapping is None else Path(os.path.realpath(mapping))

@@ -1,7 +1,5 @@
 """Tables for the terminal, JSON for machines, and the options that every experiment and benchmark takes."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

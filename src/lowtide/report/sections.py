@@ -11,11 +11,10 @@ from lowtide.formatting import plain
 from lowtide.interface import Attack
 from lowtide.protocols import Modality
 from lowtide.report import charts, words
-from lowtide.report.card_view import view_card
-from lowtide.report.contents import FEWEST, Findings, Mark, Outline, Report, Scan, Section
-from lowtide.report.html import fill
+from lowtide.report.charts import Tradeoff, duels, read_budget, tradeoff
+from lowtide.report.html import FEWEST, Findings, Mark, Outline, Report, Scan, Section, fill
 from lowtide.report.svg import stand_alone
-from lowtide.report.views import Tradeoff, duels, read_budget, tradeoff
+from lowtide.report.words import view_card
 
 if TYPE_CHECKING:
     from lowtide.auditing.report import AuditReport

@@ -5,8 +5,6 @@ keep their size. Colours are classes of `chart.css`; every series also has a sha
 drawing at a fixed width, with the style in itself.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata

@@ -1,23 +1,203 @@
-"""Reading a table from a file, whole or in batches."""
+"""Reading a table from a file, whole or in batches.
 
-from __future__ import annotations
+Reading JSON lines block by block: one flat object per line; an absent key is a missing value.
+"""
 
+import io
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pajson
 
 from lowtide.errors import LowtideError, count
-from lowtide.table_files.columnar import columnar_schema, read_columnar
-from lowtide.table_files.formats import AnyPath, Format, existing, format_of
-from lowtide.table_files.lines import infer_lines, read_lines
-from lowtide.table_files.schema import check_schema, check_types, fit, is_text, with_types
+from lowtide.table_files import formats
 from lowtide.table_files.separated import infer_separated, read_separated, separated_names
+
+_BLOCK = 1 << 20  # bytes
+_ROW = re.compile(r"in row (\d+)")
+_CHANGED = re.compile(r"Column\(/(.+)\) changed from (\w+) to (\w+)")
+_TWICE = re.compile(r"Column\(/(.+)\) was specified twice")
+_DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_MOMENT = rf"^{_DAY}(?P<letter>[T ])[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?P<fraction>(?:\.[0-9]{{1,9}})?)(?P<zone>Z?)$"
+_UNITS = ((0, "s"), (4, "ms"), (7, "us"), (10, "ns"))  # by the length of the fraction with its point
+
+
+def infer_lines(path: Path, *, types: Mapping[str, str] | None = None) -> pa.Schema:
+    """The columns and types of a file; texts that are all dates, or all moments, become such.
+
+    Args:
+        path: the file.
+        types: of some columns by name, instead of what their values suggest.
+    """
+    known: dict[str, pa.DataType] = {}
+    moments: dict[str, _Moments] = {}
+    rows = 0
+    for table, where in _tables(path):
+        rows += len(table)
+        for item in table.schema:
+            known[item.name] = _merge(known.get(item.name, pa.null()), item, where)
+            if pa.types.is_string(item.type):
+                moments.setdefault(item.name, _Moments()).add(table.column(item.name))
+    if not rows:
+        raise LowtideError(f"{path} has no rows; give at least one line")
+    fields = [pa.field(name, pa.string() if pa.types.is_null(kind) else kind) for name, kind in known.items()]
+    schema = pa.schema([moments[item.name].settle(item) if item.name in moments else item for item in fields])
+    return formats.with_types(formats.check_schema(schema, str(path)), formats.check_types(types, schema))
+
+
+def read_lines(path: Path, *, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Yield the blocks of a file with the columns and types of `schema`."""
+    seen: set[str] = set()
+    for table, where in _tables(path):
+        seen |= set(table.column_names)
+        for name in schema.names:
+            if name not in table.column_names:
+                table = table.append_column(name, pa.nulls(len(table)))  # noqa: PLW2901
+        yield formats.fit(table, schema, where)
+    for name in schema.names:
+        formats.find_column(name, seen)
+
+
+def _tables(path: Path) -> Iterator[tuple[pa.Table, str]]:
+    """The blocks of a file with the types they have by themselves, text as text, and where they stand."""
+    texts: set[str] = set()
+    for start, block in _raw_blocks(path):
+        if not block.strip():
+            continue
+        end = start + block.rstrip().count(b"\n")
+        where = f"{path} (lines {start} to {end})"
+        table = _parse(block, texts, path, start)
+        dated = {item.name for item in table.schema if pa.types.is_timestamp(item.type)}
+        if dated:  # Arrow takes texts for moments block by block; here all blocks decide
+            order = table.column_names
+            table = _parse(block, texts | dated, path, start).select(order)
+        texts |= {item.name for item in table.schema if pa.types.is_string(item.type)}
+        yield table, where
+
+
+def _raw_blocks(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Whole lines of about a megabyte, and the number of the first."""
+    start, rest = 1, b""
+    with path.open("rb") as file:
+        while chunk := file.read(_BLOCK):
+            head, newline, tail = (rest + chunk).rpartition(b"\n")
+            if newline:
+                yield start, _decoded(head + newline, path, start)
+                start += head.count(b"\n") + 1
+            rest = tail
+        if rest:
+            yield start, _decoded(rest, path, start)
+
+
+def _decoded(block: bytes, path: Path, start: int) -> bytes:
+    """The block, after checking that it is UTF-8: Arrow does not."""
+    try:
+        block.decode()
+    except UnicodeDecodeError as error:
+        line = start + block[: error.start].count(b"\n")
+    else:
+        return block.removeprefix(b"\xef\xbb\xbf") if start == 1 else block
+    raise LowtideError(f"{path} is not UTF-8 in line {line}; save it again as UTF-8")
+
+
+def _parse(block: bytes, texts: set[str], path: Path, start: int) -> pa.Table:
+    explicit = pa.schema([pa.field(name, pa.string()) for name in sorted(texts)])
+    try:
+        return pajson.read_json(
+            io.BytesIO(block),
+            read_options=pajson.ReadOptions(use_threads=False, block_size=len(block) + 1),
+            parse_options=pajson.ParseOptions(explicit_schema=explicit),
+        )
+    except pa.ArrowException as error:
+        problem = _explain(str(error), block, path, start)
+    raise problem  # outside, so that Arrow's message, which quotes data, is not part of it
+
+
+def _explain(message: str, block: bytes, path: Path, start: int) -> LowtideError:
+    row, changed, twice = _ROW.search(message), _CHANGED.search(message), _TWICE.search(message)
+    lines = [number for number, line in enumerate(block.split(b"\n"), start) if line.strip()]
+    line = f"line {lines[min(int(row[1]), len(lines) - 1)]}" if row else f"one of the lines from {start}"
+    if twice:
+        return LowtideError(f"{path} has the key {twice[1]!r} twice in {line}; rename or drop one")
+    if changed:
+        return LowtideError(
+            f"column {changed[1]!r} of {path} changes from {changed[2]} to {changed[3]} in {line}; write it the same "
+            "way in every line"
+        )
+    return LowtideError(f"{path} is broken in {line}; write one flat JSON object per line")
+
+
+def _merge(kind: pa.DataType, item: pa.Field, where: str) -> pa.DataType:
+    """The type that holds what earlier blocks and this one have."""
+    kinds = {kind, item.type} - {pa.null()}
+    if len(kinds) < 2:
+        return next(iter(kinds), pa.null())
+    if kinds == {pa.int64(), pa.float64()}:
+        return pa.float64()
+    before, after = formats.type_word(kind), formats.type_word(item.type)
+    raise LowtideError(
+        f"column {item.name!r} changes from {before} to {after} in {where}; write it the same way in every line"
+    )
+
+
+@dataclass
+class _Moments:
+    """Whether all texts of a column are dates, or all are moments written the same way."""
+
+    dates: bool = True
+    moments: bool = True
+    any: bool = False
+    fraction: int = 0
+    letter: str = ""
+    zone: str = ""
+
+    def add(self, column: pa.ChunkedArray) -> None:
+        column = column.drop_null()
+        if not len(column) or not (self.dates or self.moments):
+            return
+        self.dates &= bool(pc.all(pc.match_substring_regex(column, f"^{_DAY}$")).as_py())
+        self.dates = self.dates and _fits(column, pa.date32())
+        parts = pc.extract_regex(column, _MOMENT)
+        self.moments &= not parts.null_count
+        if self.moments:
+            letters, zones = (set(pc.unique(pc.struct_field(parts, name)).to_pylist()) for name in ("letter", "zone"))
+            letters |= {self.letter} if self.any else set()
+            zones |= {self.zone} if self.any else set()
+            self.moments = len(letters) == len(zones) == 1
+            self.letter, self.zone = letters.pop(), zones.pop()
+            self.fraction = max(self.fraction, pc.max(pc.utf8_length(pc.struct_field(parts, "fraction"))).as_py())
+            self.moments = self.moments and _fits(column, self._type())
+        self.any = True
+
+    def _type(self) -> pa.DataType:
+        unit = next(unit for length, unit in _UNITS if self.fraction <= length)
+        return pa.timestamp(unit, "UTC" if self.zone else None)
+
+    def settle(self, item: pa.Field) -> pa.Field:
+        """The field with the type that its texts have."""
+        if self.any and self.dates:
+            return pa.field(item.name, pa.date32())
+        if self.any and self.moments:
+            return formats.with_spelling(pa.field(item.name, self._type()), self.letter)
+        return item
+
+
+def _fits(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
+    try:
+        pc.cast(column, kind)
+    except pa.ArrowException:
+        return False
+    return True
+
 
 _ROWS = 65536
 
 
-def read(path: AnyPath, *, types: Mapping[str, str] | None = None, encoding: str = "utf-8") -> pa.Table:
+def read(path: formats.AnyPath, *, types: Mapping[str, str] | None = None, encoding: str = "utf-8") -> pa.Table:
     """Read a whole file.
 
     Parquet and Arrow files keep their own types. In separated text an empty cell is missing, in text columns as
@@ -37,7 +217,7 @@ def read(path: AnyPath, *, types: Mapping[str, str] | None = None, encoding: str
 
 
 def batches(
-    path: AnyPath, *, like: pa.Schema | None = None, rows: int = _ROWS, encoding: str = "utf-8"
+    path: formats.AnyPath, *, like: pa.Schema | None = None, rows: int = _ROWS, encoding: str = "utf-8"
 ) -> Iterator[pa.Table]:
     """Read a file in tables of `rows` rows, the last one shorter, in memory that does not grow with the file.
 
@@ -50,11 +230,11 @@ def batches(
     """
     count("rows", rows, 1)
     place, form = _found(path, encoding)
-    schema = schema_of(place, encoding=encoding) if like is None else check_schema(like, "like")
+    schema = schema_of(place, encoding=encoding) if like is None else formats.check_schema(like, "like")
     return _rechunk(_filled(_blocks(place, form, schema, encoding, rows), place), rows)
 
 
-def schema_of(path: AnyPath, *, types: Mapping[str, str] | None = None, encoding: str = "utf-8") -> pa.Schema:
+def schema_of(path: formats.AnyPath, *, types: Mapping[str, str] | None = None, encoding: str = "utf-8") -> pa.Schema:
     """The columns and types that `read` gives, in bounded memory.
 
     Args:
@@ -67,12 +247,12 @@ def schema_of(path: AnyPath, *, types: Mapping[str, str] | None = None, encoding
         return infer_separated(place, form, encoding=encoding, types=types)
     if form.name == "jsonl":
         return infer_lines(place, types=types)
-    schema = columnar_schema(place, form.name)
-    return with_types(schema, check_types(types, schema))
+    schema = formats.columnar_schema(place, form.name)
+    return formats.with_types(schema, formats.check_types(types, schema))
 
 
 def schema_like(
-    path: AnyPath, words: Mapping[str, str], *, types: Mapping[str, str] | None = None, encoding: str = "utf-8"
+    path: formats.AnyPath, words: Mapping[str, str], *, types: Mapping[str, str] | None = None, encoding: str = "utf-8"
 ) -> pa.Schema:
     """The schema of a further file of a known layout, without looking through all of it where the layout tells enough.
 
@@ -92,25 +272,25 @@ def schema_like(
         known = {name: word for name, word in words.items() if name in names and word in ("number", "integer", "text")}
         return schema_of(path, types={**known, **(types or {})}, encoding=encoding)
     schema = schema_of(path, types=types, encoding=encoding)
-    changed = [field.name for field in schema if words.get(field.name) == "text" and not is_text(field.type)]
+    changed = [field.name for field in schema if words.get(field.name) == "text" and not formats.is_text(field.type)]
     again = {name: "text" for name in changed if name not in (types or {})}
     return schema_of(path, types={**(types or {}), **again}, encoding=encoding) if again else schema
 
 
-def _found(path: AnyPath, encoding: str) -> tuple[Path, Format]:
-    form = format_of(path)
+def _found(path: formats.AnyPath, encoding: str) -> tuple[Path, formats.Format]:
+    form = formats.format_of(path)
     if form.name != "csv" and encoding != "utf-8":
         raise LowtideError(f"encoding is for CSV and TSV only, got {encoding!r} for {path}; leave it out")
-    return existing(path), form
+    return formats.existing(path), form
 
 
-def _blocks(path: Path, form: Format, schema: pa.Schema, encoding: str, rows: int) -> Iterator[pa.Table]:
+def _blocks(path: Path, form: formats.Format, schema: pa.Schema, encoding: str, rows: int) -> Iterator[pa.Table]:
     """The blocks of a file as they come, with the columns and types of `schema`."""
     if form.name == "csv":
         return read_separated(path, form, encoding=encoding, schema=schema)
     if form.name == "jsonl":
         return read_lines(path, schema=schema)
-    return (fit(table, schema, str(path)) for table in read_columnar(path, form.name, rows=rows))
+    return (formats.fit(table, schema, str(path)) for table in formats.read_columnar(path, form.name, rows=rows))
 
 
 def _filled(blocks: Iterable[pa.Table], path: Path) -> Iterator[pa.Table]:

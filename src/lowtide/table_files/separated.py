@@ -4,8 +4,6 @@ Types are those Arrow would infer from the whole file: the first of its ladder t
 numbers with leading zeros, and those too long for 64 bits, are text: they are codes, and would be written differently.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,17 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from lowtide.errors import LowtideError
-from lowtide.table_files.formats import Format
-from lowtide.table_files.schema import (
-    TYPES,
-    check_schema,
-    check_types,
-    fit,
-    is_moment,
-    is_text,
-    type_word,
-    with_spelling,
-)
+from lowtide.table_files import formats
 
 _BLOCK = 1 << 20  # bytes; a row must fit into one block, and Arrow reads 32 ahead
 _ROW = re.compile(r"Row #(\d+)")
@@ -48,7 +36,9 @@ class Misfit(Exception):  # noqa: N818, it becomes an error only where no other 
         self.near = near
 
 
-def open_separated(path: Path, form: Format, *, encoding: str, types: Mapping[str, pa.DataType]) -> Generator[pa.Table]:
+def open_separated(
+    path: Path, form: formats.Format, *, encoding: str, types: Mapping[str, pa.DataType]
+) -> Generator[pa.Table]:
     """Yield the schema's empty table, then the blocks of a file.
 
     The empty cell is missing in every column. In columns of numbers, booleans and dates the usual words for it (NA,
@@ -84,18 +74,18 @@ def open_separated(path: Path, form: Format, *, encoding: str, types: Mapping[st
     raise problem  # outside, so that Arrow's message, which quotes data, is not part of it
 
 
-def read_separated(path: Path, form: Format, *, encoding: str, schema: pa.Schema) -> Iterator[pa.Table]:
+def read_separated(path: Path, form: formats.Format, *, encoding: str, schema: pa.Schema) -> Iterator[pa.Table]:
     """Yield the blocks of a file with the columns and types of `schema`."""
     types = {field.name: _parsed(field.type) for field in schema}
     last = None
     try:
         for block in open_separated(path, form, encoding=encoding, types=types):
             last = block if block.num_rows else last
-            yield fit(block, schema, str(path))
+            yield formats.fit(block, schema, str(path))
     except Misfit as error:
         names = next(open_separated(path, form, encoding=encoding, types={})).column_names
         name = names[error.column]
-        wanted = f"the type {type_word(types[name])}" if name in types else "the type of its first rows"
+        wanted = f"the type {formats.type_word(types[name])}" if name in types else "the type of its first rows"
         raise LowtideError(
             f"column {name!r} of {path} does not fit {wanted}{error.near}; correct that cell, or read the column as "
             "text"
@@ -104,7 +94,7 @@ def read_separated(path: Path, form: Format, *, encoding: str, schema: pa.Schema
         _closed_quotes(path, form, last)
 
 
-def starts_quoted(path: Path, form: Format) -> bool:
+def starts_quoted(path: Path, form: formats.Format) -> bool:
     """Whether the first name of the header stands in quotes."""
     with pa.input_stream(str(path), compression="gzip" if form.gzip else None) as stream:
         return bool(stream.read(8).lstrip(b"\xef\xbb\xbf\xff\xfe\r\n\0").startswith(b'"'))
@@ -112,7 +102,7 @@ def starts_quoted(path: Path, form: Format) -> bool:
 
 def _parsed(kind: pa.DataType) -> pa.DataType:
     """The type a column is parsed as, before it is cast to its own."""
-    if is_text(kind):
+    if formats.is_text(kind):
         return pa.string()
     if pa.types.is_dictionary(kind):
         return _parsed(kind.value_type)
@@ -169,7 +159,7 @@ def _not_utf16(path: Path, encoding: str) -> None:
             raise LowtideError(f"{path} is text in UTF-16; save it again as UTF-8, or give encoding='utf-16'")
 
 
-def _closed_quotes(path: Path, form: Format, last: pa.Table) -> None:
+def _closed_quotes(path: Path, form: formats.Format, last: pa.Table) -> None:
     """Refuse a file whose last cell swallowed all rows behind a quote that is never closed."""
     column = last.column(last.num_columns - 1)
     if not pa.types.is_string(column.type) or "\n" not in (column[-1].as_py() or ""):
@@ -199,7 +189,7 @@ _CODE = {"integer": r"^\s*-?0[0-9]", "number": r"^\s*-?[0-9]{16,}\s*$"}
 
 
 def infer_separated(
-    path: Path, form: Format, *, encoding: str = "utf-8", types: Mapping[str, str] | None = None
+    path: Path, form: formats.Format, *, encoding: str = "utf-8", types: Mapping[str, str] | None = None
 ) -> pa.Schema:
     """The columns and types of a file, with notes of how booleans and moments are written.
 
@@ -210,23 +200,23 @@ def infer_separated(
         types: of some columns by name, instead of what their cells suggest.
     """
     schema = _header(path, form, encoding)
-    given = check_types(types, schema)
+    given = formats.check_types(types, schema)
     if all(given.get(name) in _PLAIN for name in schema.names):  # nothing is left to find out
-        return pa.schema([pa.field(name, TYPES[given[name]]) for name in schema.names])
+        return pa.schema([pa.field(name, formats.TYPES[given[name]]) for name in schema.names])
     # A date may turn out to have a time of day, so its type is left to the ladder and checked in the end.
-    fixed = {name: TYPES[word] for name, word in given.items() if word != "date"}
+    fixed = {name: formats.TYPES[word] for name, word in given.items() if word != "date"}
     found = _climb(path, form, encoding, schema, fixed)
     cells = _look(path, form, encoding, found, fixed)
     fields = [_settle(pa.field(name, found[name]), cells.get(name), given.get(name), path) for name in schema.names]
     return pa.schema(fields)
 
 
-def separated_names(path: Path, form: Format, encoding: str) -> list[str]:
+def separated_names(path: Path, form: formats.Format, encoding: str) -> list[str]:
     """The names in the header of a file."""
     return list(_header(path, form, encoding).names)
 
 
-def _header(path: Path, form: Format, encoding: str) -> pa.Schema:
+def _header(path: Path, form: formats.Format, encoding: str) -> pa.Schema:
     """The names, and the types that the first block suggests."""
     blocks = open_separated(path, form, encoding=encoding, types={})
     try:
@@ -247,11 +237,11 @@ def _header(path: Path, form: Format, encoding: str) -> pa.Schema:
             f"{path} has one column only, and its header is separated by other signs than commas; "
             "save it with commas, or with tabs as .tsv"
         )
-    return check_schema(schema, str(path))
+    return formats.check_schema(schema, str(path))
 
 
 def _climb(
-    path: Path, form: Format, encoding: str, schema: pa.Schema, fixed: dict[str, pa.DataType]
+    path: Path, form: formats.Format, encoding: str, schema: pa.Schema, fixed: dict[str, pa.DataType]
 ) -> dict[str, pa.DataType]:
     """Loosen the types of the first block until all rows fit."""
     found = {item.name: fixed.get(item.name, _lowest(item.type)) for item in schema}
@@ -297,7 +287,7 @@ class _Cells:
 
 
 def _look(
-    path: Path, form: Format, encoding: str, found: dict[str, pa.DataType], fixed: dict[str, pa.DataType]
+    path: Path, form: formats.Format, encoding: str, found: dict[str, pa.DataType], fixed: dict[str, pa.DataType]
 ) -> dict[str, _Cells]:
     """Read the columns whose spelling matters once more, as text."""
     cells = {
@@ -321,19 +311,19 @@ def _settle(item: pa.Field, cells: _Cells | None, given: str | None, path: Path)
     kind, how = item.type, None
     if pa.types.is_null(kind):
         # Nothing but missing values: text, which any other file of these columns fits.
-        kind = TYPES[given] if given else pa.string()
+        kind = formats.TYPES[given] if given else pa.string()
     elif cells is not None and pa.types.is_timestamp(kind):
         how = "T" if cells.letter else " "
     elif cells is not None and pa.types.is_boolean(kind):
         how = next((word for word in ("true", "True", "TRUE") if cells.words & {word, _opposite(word)}), None)
     elif cells is not None and cells.code:
         kind = pa.string()
-    if given == "date" and not is_moment(kind):
+    if given == "date" and not formats.is_moment(kind):
         raise LowtideError(
             f"column {item.name!r} of {path} cannot be read as dates in all rows; write them as YYYY-MM-DD, or read it "
             "as text"
         )
-    return with_spelling(pa.field(item.name, kind), how)
+    return formats.with_spelling(pa.field(item.name, kind), how)
 
 
 def _opposite(word: str) -> str:

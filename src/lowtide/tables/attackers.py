@@ -4,8 +4,6 @@ A learner is given training rows and validation rows, which decide how long or h
 `log p̂(s|y)`, not yet calibrated.
 """
 
-from __future__ import annotations
-
 import warnings
 from functools import partial
 from typing import Any

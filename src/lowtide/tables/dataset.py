@@ -15,19 +15,17 @@ import pyarrow.compute as pc
 
 from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.disclose.plan_file import Plan
-from lowtide.errors import LowtideError, check_rows
+from lowtide.errors import LowtideError, check_rows, note
 from lowtide.interface import TextTable
 from lowtide.labels import check_secret_values
-from lowtide.notes import note
 from lowtide.protocols import Changed, Dataset, Locks, Matched, PlanView
-from lowtide.table_files.formats import find_column
+from lowtide.table_files.formats import as_arrow, find_column, is_frame, is_moment, type_word
 from lowtide.table_files.reading import batches, read, schema_like
-from lowtide.table_files.schema import as_arrow, is_frame, is_moment, type_word
 from lowtide.table_files.writing import Writer
-from lowtide.tables.describing import Description, describe
 from lowtide.tables.layout import owners
 from lowtide.tables.options import TableOptions
 from lowtide.tables.policies import FixedColumns
+from lowtide.tables.scan import Description, describe
 
 _SECRET = "secret"
 

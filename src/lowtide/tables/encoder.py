@@ -1,7 +1,5 @@
 """Tables as numbers: arrays, data frames of any library, sparse matrices and tensors, read the same way twice."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar

@@ -1,4 +1,10 @@
-"""The frozen result for tables: what to hide and how."""
+"""The frozen result for tables: what to hide and how.
+
+From hidden rows back to a table of the kind that came in: same library, columns, order, index and types.
+
+Only hidden cells are written. All others keep the very values they had, which encoded rows, in single precision and
+one-hot, no longer hold.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +15,186 @@ from typing import Any, ClassVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from lowtide.disclose.budget import Hider, reading
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.noise import KeyedNoise, row_ids
-from lowtide.disclose.saved import Hider, reading
-from lowtide.errors import LowtideError
-from lowtide.tables.cells import write
+from lowtide.errors import LowtideError, check_shape
+from lowtide.tables import columns
 from lowtide.tables.encoder import TableEncoder
-from lowtide.tables.layout import column_names
+from lowtide.tables.layout import column_names, column_starts, owners
 from lowtide.tables.mechanism import TableMechanism
-from lowtide.tables.policies import ColumnPolicy, FixedColumns, PaperColumns
-from lowtide.tables.sequential import SequentialColumns
-from lowtide.types import Bools, Floats32
+from lowtide.tables.policies import ColumnPolicy, FixedColumns, PaperColumns, SequentialColumns
+from lowtide.types import Bools, Floats32, Ints
+
+
+def write(table: Any, rows: Floats32, hidden: ArrayLike, mechanism: TableMechanism) -> Any:
+    """Put the hidden cells of encoded rows back into the table they were read from.
+
+    Hidden numbers are rounded where the column holds whole numbers or booleans, hidden dates to the day or to what the
+    type can tell. A redacted text shows `hidden`, and a redacted date, or a category of a type that lists its own, is
+    missing. A response shows the category drawn. A hidden number is never missing; a number that is not hidden stays
+    missing if it was.
+
+    Args:
+        table: the table as it was before, n rows: an array, a tensor, a list of rows, or a data frame of any library.
+            Columns that the mechanism does not know are left as they are.
+        rows: (n, encoded columns) as `TableMechanism.hide` returned them.
+        hidden: (m,) or (n, m), the same as was given to `hide`.
+        mechanism: the same mechanism.
+
+    Returns:
+        A new table; the one given is left as it was.
+    """
+    starts = column_starts(mechanism.encoder)
+    check_shape("rows", rows.shape, ("n", int(starts[-1])))
+    mask = mechanism.features.mask(hidden)
+    if mask.ndim == 2 and len(mask) != len(rows):
+        raise LowtideError(f"hidden has {len(mask)} rows and the table {len(rows)}; give one choice, or one per row")
+    cells = np.broadcast_to(mask, (len(rows), mask.shape[-1]))[:, owners(mechanism.encoder, mechanism.features)]
+    if hasattr(table, "detach"):
+        return _tensor(table, rows, cells)
+    if nw.dependencies.is_into_dataframe(table):
+        return _frame(table, rows, cells, mechanism)
+    if isinstance(table, (list, tuple)):
+        return _array(np.asarray(table), rows, cells).tolist()
+    if isinstance(table, np.ndarray):
+        return _array(table, rows, cells)
+    raise LowtideError(f"cannot write into a {type(table).__name__}; give an array, a tensor or a data frame")
+
+
+def _array(table: NDArray[Any], rows: Floats32, cells: Bools) -> NDArray[Any]:
+    """Numbers only: encoded columns are the columns."""
+    _same_shape(table.shape, rows)
+    result = np.array(table)
+    result[cells] = columns.to_dtype(rows[cells], result.dtype)
+    return result
+
+
+def _tensor(table: Any, rows: Floats32, cells: Bools) -> Any:
+    _same_shape(tuple(table.shape), rows)
+    result = table.detach().clone()
+    held = result.cpu().numpy()
+    # On the CPU `held` is a view of the clone; elsewhere the written copy is carried back.
+    held[cells] = columns.to_dtype(rows[cells], held.dtype)
+    return result.copy_(result.new_tensor(held))
+
+
+def _same_shape(shape: tuple[int, ...], rows: Floats32) -> None:
+    if shape != rows.shape:
+        raise LowtideError(
+            f"the table has shape {shape} and the rows {rows.shape}; write into the table they came from"
+        )
+
+
+def _frame(table: Any, rows: Floats32, cells: Bools, mechanism: TableMechanism) -> Any:
+    frame = nw.from_native(table, eager_only=True)
+    if len(frame) != len(rows):
+        raise LowtideError(f"the table has {len(frame)} rows, and {len(rows)} are to be written into it")
+    starts = column_starts(mechanism.encoder)
+    own = {str(name): name for name in frame.columns}
+    names = mechanism.encoder.names or tuple(own)
+    lacking = [name for name in names if name not in own]
+    if lacking or len(names) != cells.shape[1]:
+        raise LowtideError(f"the table lacks the column(s) {', '.join(lacking)} that the rows were read from")
+    changed = []
+    for j, name in enumerate(names):
+        places = np.flatnonzero(cells[:, j])
+        if len(places):
+            column = _typed(frame.get_column(own[name]), mechanism, j)
+            alike = mechanism.kinds[j] == "redact" and len(places) == len(rows)
+            if alike and column.implementation.is_pyarrow() and (rows[:, starts[j]] == rows[0, starts[j]]).all():
+                changed.append(_repeat_arrow(column, _shown(rows[:1, starts[j] : starts[j + 1]], column, mechanism, j)))
+                continue
+            shown = _shown(rows[places, starts[j] : starts[j + 1]], column, mechanism, j)
+            changed.append(_scatter(column, places, shown))
+    return frame.with_columns(*changed).to_native() if changed else frame.clone().to_native()
+
+
+def _shown(rows: Floats32, column: Any, mechanism: TableMechanism, j: int) -> Any:
+    """The values of input column j, given its encoded columns (n, width)."""
+    encoder, kind = mechanism.encoder, mechanism.kinds[j]
+    categories, dates = encoder.categories[j], encoder.dates[j]
+    if categories is None and dates is None:
+        return columns.to_numbers(rows[:, 0], column)
+    if kind == "gaussian" and dates is not None:
+        return columns.to_dates(rows[:, 0], column, dates)
+    if kind == "response" and categories is not None:
+        other = categories[-1] if encoder.others[j] else None
+        return columns.from_text([categories[k] for k in rows.argmax(axis=1)], column, other=other)
+    return [columns.missing(column) if categories is None else columns.hidden_text(categories, column)] * len(rows)
+
+
+def _typed(column: Any, mechanism: TableMechanism, j: int) -> Any:
+    """A column without a single value has any type; it gets one that can hold what is written into it.
+
+    Otherwise what a batch shows would tell that all its values were missing.
+    """
+    text, told = mechanism.encoder.categories[j] is not None, mechanism.encoder.dates[j]
+    fits = column.dtype != nw.Unknown
+    if not text:
+        fits = columns.holds_numbers(column) if told is None else columns.holds_dates(column)
+    if fits or not column.is_null().all():
+        return column
+    wanted: Any = nw.String if text else nw.Float64
+    if told is not None:
+        wanted = nw.Date if told == "day" and not column.implementation.is_pandas_like() else nw.Datetime("us")
+    blank = nw.new_series(column.name, [None] * len(column), wanted, backend=column.implementation)
+    index = nw.maybe_get_index(column)
+    return blank if index is None else nw.maybe_set_index(blank, index=index)
+
+
+def _scatter(column: Any, places: Ints, values: Any) -> Any:
+    """The column with some cells replaced, of the same type."""
+    if column.implementation.is_pyarrow():
+        return _scatter_arrow(column, places, values)
+    if column.implementation.is_polars() and column.dtype == nw.Object:
+        raise LowtideError(f"column {column.name!r} holds Python objects; cast it to text or categories first")
+    native = column.to_native()
+    dates = columns.holds_dates(column)
+    if column.implementation.is_pandas_like() and (native.dtype == object or dates):
+        # Left to itself pandas would turn None into NaN, and refuse a missing date beside a time zone.
+        values = nw.from_native(type(native)(values, dtype=native.dtype), series_only=True)
+    elif column.implementation.is_polars() and dates:
+        # Left to itself polars would count microseconds as the milliseconds or nanoseconds of the column.
+        values = nw.from_native(type(native)(values=values, dtype=native.dtype), series_only=True)
+    return column.scatter(places.tolist(), values)
+
+
+def _repeat_arrow(column: Any, values: Any) -> Any:
+    """An Arrow column of the same type and length that holds but one value, given in a list."""
+    pa: Any = nw.get_native_namespace(column)
+    array = column.to_native()
+    if pa.types.is_dictionary(array.type):
+        return _scatter_arrow(column, np.arange(len(array)), list(values) * len(array))
+    everywhere = pa.array(np.zeros(len(array), dtype=np.int32))
+    repeated = pa.chunked_array([pa.array(list(values), type=array.type).take(everywhere)])
+    return nw.from_native(repeated, series_only=True).alias(column.name)
+
+
+def _scatter_arrow(column: Any, places: Ints, values: Any) -> Any:
+    """Arrow replaces values by a mask, of exactly the same type; dictionaries through their codes."""
+    pa: Any = nw.get_native_namespace(column)
+    array = column.to_native()
+    mask = np.zeros(len(array), dtype=bool)
+    mask[places] = True
+    if not pa.types.is_dictionary(array.type):
+        values = pa.array(list(values), type=array.type)
+        replaced = pa.compute.replace_with_mask(array, pa.array(mask), values)
+    else:
+        whole = array.unify_dictionaries().combine_chunks()
+        whole = whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
+        known = {value: code for code, value in enumerate(whole.dictionary.to_pylist())}
+        more = [value for value in dict.fromkeys(values) if value is not None and value not in known]
+        known.update({value: len(known) + k for k, value in enumerate(more)})
+        dictionary = pa.concat_arrays([whole.dictionary, pa.array(more, type=array.type.value_type)])
+        codes = pa.array([known.get(value) for value in values], type=array.type.index_type)
+        codes = pa.compute.replace_with_mask(whole.indices, pa.array(mask), codes)
+        replaced = pa.chunked_array([pa.DictionaryArray.from_arrays(codes, dictionary, ordered=array.type.ordered)])
+    return nw.from_native(replaced, series_only=True).alias(column.name)
+
 
 _POLICIES: dict[str, Callable[..., ColumnPolicy]] = {
     policy.name: policy.read for policy in (FixedColumns, SequentialColumns, PaperColumns)

@@ -21,18 +21,8 @@ from scipy import sparse
 from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
 from lowtide.errors import LowtideError, check_shape, one_of, within
 from lowtide.features import Features
+from lowtide.tables import layout
 from lowtide.tables.encoder import TableEncoder, read_encoder
-from lowtide.tables.layout import (
-    Bounds,
-    Kind,
-    choose_kinds,
-    column_names,
-    column_starts,
-    owners,
-    ranges,
-    refuse_constants,
-)
-from lowtide.tables.noise import add_noise, answer, scales
 from lowtide.theory import response
 from lowtide.types import Bools, Floats, Floats32, Ints
 
@@ -76,7 +66,7 @@ class TableMechanism:
 
     encoder: TableEncoder
     features: Features
-    kinds: tuple[Kind, ...]
+    kinds: tuple[layout.Kind, ...]
     low: Floats
     high: Floats
     keeps: Floats
@@ -85,10 +75,12 @@ class TableMechanism:
     clip: bool = True
 
     def __post_init__(self) -> None:
-        owners(self.encoder, self.features)  # refuses a column that belongs to several features
+        layout.owners(self.encoder, self.features)  # refuses a column that belongs to several features
         if not len(self.kinds) == len(self.low) == len(self.high) == len(self.keeps) == len(self.encoder.categories):
             raise LowtideError(f"a mechanism needs one entry for each of {len(self.encoder.categories)} input columns")
-        for name, kind, values in zip(column_names(self.encoder), self.kinds, self.encoder.categories, strict=True):
+        for name, kind, values in zip(
+            layout.column_names(self.encoder), self.kinds, self.encoder.categories, strict=True
+        ):
             one_of("kind", kind, ("redact", "gaussian", "response"))
             if (kind == "gaussian" and values is not None) or (kind == "response" and values is None):
                 raise LowtideError(f"column {name!r}: gaussian noise is for numbers, a response for text")
@@ -113,7 +105,7 @@ class TableMechanism:
         *,
         kind: Literal["redact", "gaussian"],
         categorical: Literal["redact", "response"] = "redact",
-        bounds: Bounds | None = None,
+        bounds: layout.Bounds | None = None,
         fill: float = 0.0,
         keep: Sequence[str] = (),
         clip: bool = True,
@@ -139,22 +131,22 @@ class TableMechanism:
         lam = level.get("lam")
         one_of("kind", kind, ("redact", "gaussian"))
         one_of("categorical", categorical, ("redact", "response"))
-        kinds = choose_kinds(encoder, features, kind, categorical, keep)
+        kinds = layout.choose_kinds(encoder, features, kind, categorical, keep)
         low, high = np.full(len(kinds), np.nan), np.full(len(kinds), np.nan)
         noised = np.array([kind == "gaussian" for kind in kinds])
         if noised.any():
-            least, most = ranges(encoder, rows, bounds)
+            least, most = layout.ranges(encoder, rows, bounds)
             low[noised], high[noised] = least[noised], most[noised]
-            refuse_constants(encoder, features, noised & ~(low < high))
+            layout.refuse_constants(encoder, features, noised & ~(low < high))
         if lam is not None:
             lam = float(within("lam", lam, 0.0, np.inf, low_open=True, high_open=True))
-        lam, keeps = scales(encoder, kinds, lam, level.get("epsilon"), level.get("delta"), level.get("prior"))
+        lam, keeps = layout.scales(encoder, kinds, lam, level.get("epsilon"), level.get("delta"), level.get("prior"))
         return cls(encoder, features, kinds, low, high, keeps, lam, float(fill), clip)
 
     def only(self, noised: ArrayLike) -> TableMechanism:
         """The same with noise on the features where `noised`, (m,), is true; the others are redacted."""
         stays = self.features.mask(noised)[self._owners]
-        kinds: tuple[Kind, ...] = tuple(
+        kinds: tuple[layout.Kind, ...] = tuple(
             kind if stay else "redact" for kind, stay in zip(self.kinds, stays, strict=True)
         )
         low, high = (np.where(stays, end, np.nan) for end in (self.low, self.high))
@@ -190,7 +182,7 @@ class TableMechanism:
         """
         mask = self.features.mask(hidden)
         ratio = float(np.sqrt(np.square(self.ratios()[mask]).sum()))
-        answers = [answer for j in np.flatnonzero(mask) for answer in self.responses(int(j))]
+        answers = [one for j in np.flatnonzero(mask) for one in self.responses(int(j))]
         keeps, sizes = [keep for keep, _ in answers], [k for _, k in answers]
 
         def pairwise(inner: Floats) -> Floats:
@@ -257,12 +249,12 @@ class TableMechanism:
     @cached_property
     def _owners(self) -> Ints:
         """The feature of each input column."""
-        return owners(self.encoder, self.features)
+        return layout.owners(self.encoder, self.features)
 
     @cached_property
     def _starts(self) -> Ints:
         """Where each input column begins among the encoded ones."""
-        return np.array(column_starts(self.encoder))
+        return np.array(layout.column_starts(self.encoder))
 
     @cached_property
     def _noisy(self) -> list[list[int]]:
@@ -310,7 +302,7 @@ class TableMechanism:
             low, high = self.low[columns[number]], self.high[columns[number]]
             cells = np.ix_(rows, self._starts[columns[number]])
             normal = noise.normal(ids[rows], feature, len(columns))[:, number]
-            result[cells] = add_noise(
+            result[cells] = layout.add_noise(
                 result[cells], normal, (self.lam or 0.0) * (high - low), low, high, clip=self.clip
             )
         if not number.all():
@@ -318,7 +310,7 @@ class TableMechanism:
             for place in np.flatnonzero(~number):
                 j = columns[place]
                 cells = np.ix_(rows, np.arange(self._starts[j], self._starts[j + 1]))
-                result[cells] = answer(result[cells], uniform[:, place], float(self.keeps[j]))
+                result[cells] = layout.answer(result[cells], uniform[:, place], float(self.keeps[j]))
 
 
 def _read_config(config: Mapping[str, Any]) -> dict[str, Any]:

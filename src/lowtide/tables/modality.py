@@ -1,7 +1,5 @@
 """What the layers need to know about tables: the one object that the registry lists."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,38 +8,27 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lowtide.attack.attackers import AttackRows, Maker
-from lowtide.auditing.change import Change
-from lowtide.auditing.utility import UtilityReport
+from lowtide.auditing.utility import Change, UtilityReport
 from lowtide.density.artefact import Density
 from lowtide.density.fitting import fit_batches, fit_rows
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options
 from lowtide.density.tide import TIDE
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError
 from lowtide.protocols import Dataset, Locks, Matched, Modality, Nouns
-from lowtide.report.card_view import HiddenCounts, count_features
-from lowtide.report.contents import Findings, Outline, Section
+from lowtide.report.html import Findings, Outline, Section
+from lowtide.report.words import HiddenCounts, count_features
 from lowtide.table_files.formats import find_column, format_of
+from lowtide.tables import dataset
 from lowtide.tables import view as table_view
 from lowtide.tables.attackers import ATTACKERS
-from lowtide.tables.comparison import changed, row_count
-from lowtide.tables.dataset import (
-    TableJob,
-    check_layout,
-    layout_of,
-    lock_columns,
-    match_tables,
-    open_table,
-    release_frame,
-    view_plan,
-)
 from lowtide.tables.encoder import TableEncoder, is_frame, read_encoder, read_table
 from lowtide.tables.hider import TableHider
 from lowtide.tables.options import TableOptions
 from lowtide.tables.planner import TablePlanner, TableSettings
 from lowtide.tables.scan import TableScan, scan
-from lowtide.tables.utility import predicts
+from lowtide.tables.utility import changed, predicts, row_count
 
 
 class TableModality:
@@ -157,8 +144,8 @@ class TableModality:
 
     # ── verbs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    check_layout = staticmethod(check_layout)
-    view_plan = staticmethod(view_plan)
+    check_layout = staticmethod(dataset.check_layout)
+    view_plan = staticmethod(dataset.view_plan)
 
     def claims_source(self, source: Any, given: Mapping[str, Any]) -> bool:
         """Files of rows, frames, arrays: whatever no other kind claims."""
@@ -166,7 +153,7 @@ class TableModality:
 
     def open(self, source: Any, secret: Any, options: TableOptions, *, progress: bool | None) -> Dataset:
         """A table from a file, a frame or an array, with its secret."""
-        return open_table(source, secret, options)
+        return dataset.open_table(source, secret, options)
 
     def features(self, options: TableOptions) -> None:
         """Every column is a feature."""
@@ -179,7 +166,7 @@ class TableModality:
 
     def locks(self, data: Dataset, options: TableOptions, keep: Sequence[Any], hide: Sequence[Any]) -> Locks:
         """Columns by name."""
-        return lock_columns(data, keep, hide)
+        return dataset.lock_columns(data, keep, hide)
 
     def utility(self, data: Dataset, name: str) -> Any:
         """The name of a judged column."""
@@ -187,7 +174,7 @@ class TableModality:
 
     def layout(self, data: Dataset, options: TableOptions, locks: Locks, utility: str | None) -> dict[str, Any]:
         """Columns, their types, and what becomes of those that were not judged."""
-        return layout_of(data, locks, None if utility is None else self.utility(data, utility))
+        return dataset.layout_of(data, locks, None if utility is None else self.utility(data, utility))
 
     def plan_weights(self, policy: str) -> str | None:
         """Only the fixed policy needs no network."""
@@ -195,7 +182,7 @@ class TableModality:
 
     def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Any:
         """A frame or an array, without the secret."""
-        return release_frame(x, plan, noise=noise, ids=ids)
+        return dataset.release_frame(x, plan, noise=noise, ids=ids)
 
     def beside(self, out: Path, options: TableOptions) -> dict[str, Path]:
         """Nothing but the release."""
@@ -204,15 +191,15 @@ class TableModality:
 
     def release_job(
         self, source: Path, plan: Plan, options: TableOptions, *, ids: Any, progress: bool | None
-    ) -> TableJob:
+    ) -> dataset.TableJob:
         """A table file, released batch by batch."""
-        return TableJob(source, plan, options)
+        return dataset.TableJob(source, plan, options)
 
     def match(
         self, release: Any, reference: Any, secret: Any, options: TableOptions, *, utility: Any, progress: bool | None
     ) -> Matched:
         """The same rows in the same order."""
-        return match_tables(release, reference, secret, options, utility)
+        return dataset.match_tables(release, reference, secret, options, utility)
 
 
 TABLES: Modality = TableModality()

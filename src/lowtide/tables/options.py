@@ -1,7 +1,5 @@
 """What a user may tell about tables."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from lowtide.options import option

@@ -21,15 +21,14 @@ from lowtide.disclose.rehearsal import Check, Rehearsal, Task, Tick, read_secret
 from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.labels import Classes
-from lowtide.streams import stream
+from lowtide.splits import stream
 from lowtide.tables.encoder import TableEncoder, read_table
 from lowtide.tables.hider import TableHider, names_of
 from lowtide.tables.layout import Bounds, constants, owners
 from lowtide.tables.mechanism import TableMechanism
-from lowtide.tables.mixed_mechanism import noise_instead
 from lowtide.tables.planning_attackers import LabelledRows
 from lowtide.tables.policies import ColumnPolicy, FixedColumns, PaperColumns
-from lowtide.tables.problem import TableProblem, keep_share, make_plan, make_sequential, refuse_few
+from lowtide.tables.problem import TableProblem, keep_share, make_plan, make_sequential, noise_instead, refuse_few
 from lowtide.types import Bools
 
 _PAPER_NOISE = 1.0  # λ of the paper's experiments

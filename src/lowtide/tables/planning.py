@@ -6,8 +6,6 @@ of them looks harmless because the others are there). The worst are hidden until
 attacker is refitted, and so on. At the end hiding is taken back where it bought nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +14,7 @@ import numpy as np
 from lowtide.disclose.budget import Budget, Point, Reading, blended_worth
 from lowtide.errors import LowtideError
 from lowtide.interface import Estimate
-from lowtide.streams import generator
+from lowtide.splits import generator
 from lowtide.tables.planning_attackers import PlanningAttacker
 from lowtide.types import Bools, Floats
 

@@ -5,22 +5,30 @@
 | `FixedColumns` | the population, once | no redundancy and no membership leak |
 | `SequentialColumns` | this row's disclosed past and the candidate | no redundancy leak; membership term stated |
 | `PaperColumns` | this row's raw features | none for the whole release |
+
+Feature by feature: hide what tells too much given what this sample has already disclosed.
+
+The critic must know the histories it is asked about: values, stand-ins of hidden features, the candidate. The policy
+decides which histories occur, and the critic decides the policy; so it is refitted on the histories of its own policy
+until the flags stop changing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from torch import Tensor
 
 from lowtide.density.artefact import Density
-from lowtide.disclose.budget import Point
-from lowtide.disclose.saved import Parts, density_parts, point_config, read_density, read_mask, read_point
+from lowtide.density.objectives import Options
+from lowtide.disclose.budget import Parts, Point, density_parts, point_config, read_density, read_mask, read_point
 from lowtide.errors import LowtideError
 from lowtide.features import Features
+from lowtide.splits import generator
+from lowtide.tables.planning_attackers import Histories, LabelledRows, doubled, economical, fit_critic
 from lowtide.types import Bools, Floats, Floats32
 
 
@@ -115,3 +123,135 @@ class PaperColumns:
         """Rebuild what `parts` gave."""
         keep, hide = (read_mask(config[name], len(features)) for name in ("keep", "hide"))
         return cls(read_density(config["density"], tensors, where), float(config["epsilon"]), keep, hide)
+
+
+_ROUNDS = 6
+_SETTLED = 0.01  # share of flags that may still change
+_TRAINING_ROWS = 6000
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When a candidate is hidden.
+
+    Attributes:
+        each: hide when `max_s |i(s; x_j | y^{j−1})|` exceeds it.
+        total: hide when `max_s |i(s; y^{j−1}, x_j)|` exceeds it.
+        keep: (m,) features that are never hidden.
+        hide: (m,) features that always are.
+    """
+
+    each: float
+    total: float
+    keep: Bools
+    hide: Bools
+
+    def flags(self, j: int, before: Floats, after: Floats) -> Bools:
+        """Whether to hide feature j of each row (n,), from densities before and after it (n, |S|)."""
+        if self.keep[j] or self.hide[j]:
+            return np.full(len(after), self.hide[j])
+        return (np.abs(after - before).max(axis=1) > self.each) | (np.abs(after).max(axis=1) > self.total)
+
+
+@dataclass(frozen=True)
+class SequentialColumns:
+    """A fitted policy: the critic of histories, the rule, and how the fit went.
+
+    Attributes:
+        density: over the m raw features and their m stand-ins.
+        rule: when to hide.
+        rounds: how many fits it took.
+        unsettled: share of flags that still changed in the last one.
+    """
+
+    name: ClassVar[str] = "sequential"
+    density: Density
+    rule: Rule
+    rounds: int
+    unsettled: float
+
+    def flags(self, rows: Floats32, standins: Floats32) -> Bools:
+        """What to hide of each row, (n, m); decided along the order of the features."""
+        both = np.concatenate([rows, standins], axis=1)
+        n, m = len(rows), len(self.rule.keep)
+        hidden, seen = np.zeros((n, m), dtype=bool), np.zeros((n, 2 * m), dtype=bool)
+        before = np.zeros((n, len(self.density.classes.labels)))
+        for j in range(m):
+            seen[:, j] = True
+            after = self.density.observed(both, seen)
+            flags = self.rule.flags(j, before, after)
+            hidden[:, j], seen[:, j], seen[:, m + j] = flags, ~flags, flags
+            before = after
+            if flags.any():
+                before = np.array(after)
+                before[flags] = self.density.observed(both[flags], seen[flags])
+        return hidden
+
+    def parts(self) -> Parts:
+        """Plain JSON, and the weights of the density."""
+        density, tensors = density_parts(self.density)
+        rule = {
+            "each": _finite_or_none(self.rule.each),
+            "total": _finite_or_none(self.rule.total),
+            "keep": self.rule.keep.tolist(),
+            "hide": self.rule.hide.tolist(),
+        }
+        fit = {"rounds": self.rounds, "unsettled": self.unsettled}
+        return {"name": self.name, "rule": rule, **fit, "density": density}, tensors
+
+    @classmethod
+    def read(
+        cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor], features: Features, where: Any
+    ) -> SequentialColumns:
+        """Rebuild what `parts` gave."""
+        rule = config["rule"]
+        each, total = (np.inf if rule[name] is None else float(rule[name]) for name in ("each", "total"))
+        keep, hide = (read_mask(rule[name], len(features)) for name in ("keep", "hide"))
+        density = read_density(config["density"], tensors, where)
+        return cls(density, Rule(each, total, keep, hide), config["rounds"], config["unsettled"])
+
+
+def fit_sequential(
+    data: LabelledRows,
+    standins: Floats32,
+    features: Features,
+    rule: Rule,
+    options: Options,
+    *,
+    start: Bools | None = None,
+    tick: Callable[[float], None] = lambda _: None,
+) -> SequentialColumns:
+    """Fit the critic on the histories of its own policy until the flags stop changing.
+
+    Args:
+        data: the reference rows (n, columns) and their classes.
+        standins: (n, columns) every feature hidden.
+        features: what the m features are.
+        rule: when to hide.
+        options: how to fit.
+        start: (n, m) flags to start from, those of a similar rule; random ones by default.
+        tick: called with the share of the work that is done.
+    """
+    rng = generator(options.seed, "table histories")
+    if len(data.codes) > _TRAINING_ROWS:
+        index = np.sort(rng.choice(len(data.codes), _TRAINING_ROWS, replace=False))
+        data, standins, start = data.take(index), standins[index], None if start is None else start[index]
+    both = LabelledRows(np.concatenate([data.rows, standins], axis=1), data.codes, data.classes)
+    n, m = len(data.codes), len(features)
+    hidden = (rng.random((n, m)) < rng.random((n, 1))) & ~rule.keep | rule.hide if start is None else start
+    for number in range(1, _ROUNDS + 1):
+        own = replace(economical(options), seed=options.seed + number)
+        density, _ = fit_critic(both, doubled(features), own, Histories(hidden))
+        policy = SequentialColumns(density, rule, number, 1.0)
+        flags = policy.flags(data.rows, standins)
+        policy = replace(policy, unsettled=float((flags != hidden).mean()))
+        hidden = flags
+        tick(number / _ROUNDS)
+        if policy.unsettled <= _SETTLED:
+            break
+    return policy
+
+
+def _finite_or_none(limit: float) -> float | None:
+    """A threshold as JSON can hold it."""
+    return None if np.isinf(limit) else limit

@@ -1,7 +1,5 @@
 """What a report shows of tables only: which columns give the secret away."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 
@@ -9,8 +7,7 @@ from markupsafe import Markup
 
 from lowtide.formatting import interval, number, plain
 from lowtide.interface import Estimate
-from lowtide.report.contents import FEWEST, Findings, Mark, Outline, Section
-from lowtide.report.html import fill
+from lowtide.report.html import FEWEST, Findings, Mark, Outline, Section, fill
 from lowtide.report.svg import Across, Chart, fitted, grid, stand_alone, whisker
 from lowtide.report.words import leaks_in_words
 from lowtide.tables.hider import TableHider

@@ -2,11 +2,14 @@
 
 They read what a reader sees: words in any spelling, signs, marks in place of hidden words, pairs of neighbours and the
 length of a text. The vocabulary is that of the texts under attack.
+
+What the attackers on texts learn with, from counts of pieces, pairs and lengths.
 """
 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,18 +17,226 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import MultinomialNB
+from torch import Tensor, nn
 
-from lowtide.attack.attackers import AttackRows, Calibrated, Maker
+from lowtide.attack.attackers import AttackRows, Calibrated, Maker, Part, log_of
+from lowtide.attack.scores import gains
 from lowtide.texts.encoder import as_texts
-from lowtide.texts.learners import Bayes, EmbeddingNetwork, WeightedWords, Words
-from lowtide.types import Bools
+from lowtide.training import seeded, shuffled_batches, train_until_stale
+from lowtide.types import Bools, Floats, Ints
 
 Sparse: TypeAlias = Any  # scipy.sparse.csr_array, which carries no types
+_LEAST_TEXTS = 2  # that a term must occur in
+_PENALTIES = (0.3, 1.0, 4.0)
+_WEIGHTED_PENALTIES = (0.03, 0.1, 0.3)
+_SMOOTHING = (0.1, 1.0)
+_STEPS, _EXACT = 60, 1e-5  # L-BFGS; a tolerance of 1e-3 on the mean gradient stops before a rare word has any weight
+_WIDTH, _COLUMNS, _BATCH = 32, 30_000, 256
+_RATE, _DROPOUT = 3e-3, 0.5
+_LOOKS, _LOOK_STEPS, _PATIENCE = 24, 60, 3
+
+
+class TermWeights:
+    """TF-IDF with logarithmic counts and rows of length 1, of the columns that occur in two training texts or more."""
+
+    def __init__(self, counts: Sparse) -> None:
+        texts = np.bincount(counts.indices, minlength=counts.shape[1])
+        self.columns = np.flatnonzero(texts >= _LEAST_TEXTS)
+        if not len(self.columns):  # nothing recurs; some column must stand for nothing
+            self.columns = np.arange(1)
+        self._rarity = (np.log((1 + counts.shape[0]) / (1 + texts[self.columns])) + 1).astype(np.float32)
+
+    def __call__(self, counts: Sparse) -> Sparse:
+        """Weights (n, columns) in single precision."""
+        rows = sparse.csr_array(counts[:, self.columns], dtype=np.float32, copy=True)
+        rows.data = (1 + np.log(rows.data)) * self._rarity[rows.indices]
+        owners = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+        norms = np.sqrt(np.bincount(owners, rows.data.astype(np.float64) ** 2, minlength=rows.shape[0]))
+        rows.data /= norms[owners].astype(np.float32)
+        return rows
+
+
+def fit_logistic(rows: Sparse, codes: Ints, penalty: float) -> LogisticRegression:
+    """Logistic regression on sparse rows in single precision, by L-BFGS."""
+    model = LogisticRegression(C=penalty, max_iter=_STEPS, tol=_EXACT)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # 60 steps are enough for an attack
+        return model.fit(rows, codes)
+
+
+class Words:
+    """Logistic regression on TF-IDF of pieces and pairs; its penalty is chosen on the validation texts."""
+
+    penalties = _PENALTIES
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def prepare(self, train: Part, classes: int) -> None:
+        """Learn how rows become inputs."""
+        self._weights = TermWeights(train.rows)
+
+    def inputs(self, counts: Sparse) -> Sparse:
+        """Inputs of the regression."""
+        return self._weights(counts)
+
+    def learn(self, train: Part, validation: Part, prior: Floats) -> None:
+        """Fit one model per penalty, weaker ones while that helps, and keep the best."""
+        self.prepare(train, len(prior))
+        rows, held = self.inputs(train.rows), self.inputs(validation.rows)
+        best = -np.inf
+        for penalty in self.penalties:
+            model = fit_logistic(rows, train.codes, penalty)
+            found = float(gains(np.exp(log_of(model.predict_proba(held))), validation.codes, prior).mean())
+            if found <= best:
+                break
+            best, self._model = found, model
+
+    def log_scores(self, rows: Sparse) -> Floats:
+        """`log p̂(s|y)`, (n, |S|)."""
+        return log_of(self._model.predict_proba(self.inputs(rows)))
+
+
+class WeightedWords(Words):
+    """Logistic regression on which terms occur, each weighted by how its frequency differs between the classes.
+
+    A penalty on the weights of so scaled terms shrinks the common neutral ones and not the rare telling ones (Wang and
+    Manning 2012); of all regressions on short texts it read most.
+    """
+
+    penalties = _WEIGHTED_PENALTIES
+
+    def prepare(self, train: Part, classes: int) -> None:
+        """Learn the log-odds of terms."""
+        texts = np.bincount(train.rows.indices, minlength=train.rows.shape[1])
+        often = np.flatnonzero(texts >= _LEAST_TEXTS)
+        self._columns = often if len(often) else np.arange(1)
+        self._lean = np.abs(log_odds(train.rows, train.codes, classes)[:, self._columns]).max(axis=0)
+
+    def inputs(self, counts: Sparse) -> Sparse:
+        """The log-odds of the terms that occur."""
+        rows = sparse.csr_array(counts[:, self._columns], dtype=np.float32, copy=True)
+        rows.data = self._lean[rows.indices].astype(np.float32)
+        return rows
+
+
+class Bayes:
+    """Naive Bayes on counts; its smoothing is chosen on the validation texts."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def learn(self, train: Part, validation: Part, prior: Floats) -> None:
+        """Count."""
+        best = -np.inf
+        for alpha in _SMOOTHING:
+            model = MultinomialNB(alpha=alpha).fit(train.rows, train.codes)
+            found = float(np.mean(model.predict(validation.rows) == validation.codes))
+            if found > best:
+                best, self._model = found, model
+
+    def log_scores(self, rows: Sparse) -> Floats:
+        """`log p̂(s|y)`, (n, |S|), far too sure of itself: words are taken for independent."""
+        return np.asarray(self._model.predict_log_proba(rows))
+
+
+class _Net(nn.Module):
+    """Sums of embedded terms, a hidden layer, and a linear part beside it; at its start it answers the prior."""
+
+    def __init__(self, columns: int, prior: Floats) -> None:
+        super().__init__()
+        self.embedding = nn.EmbeddingBag(columns, _WIDTH, mode="sum")
+        self.linear = nn.EmbeddingBag(columns, len(prior), mode="sum")
+        last = nn.Linear(_WIDTH, len(prior))
+        self.deep = nn.Sequential(
+            nn.Dropout(_DROPOUT), nn.Linear(_WIDTH, _WIDTH), nn.GELU(), nn.Dropout(_DROPOUT), last
+        )
+        nn.init.normal_(self.embedding.weight, std=0.3)
+        for weights in (self.linear.weight, last.weight):
+            nn.init.zeros_(weights)
+        with torch.no_grad():
+            last.bias.copy_(torch.from_numpy(np.log(prior)))
+
+    def forward(self, bag: tuple[Tensor, Tensor, Tensor]) -> Tensor:
+        """Scores (n, |S|) of rows given by columns, where each row starts, and weights."""
+        columns, starts, weights = bag
+        deep = self.deep(self.embedding(columns, starts, per_sample_weights=weights))
+        return deep + self.linear(columns, starts, per_sample_weights=weights)
+
+
+class EmbeddingNetwork:
+    """A small network on sums of embedded terms, stopped on the validation texts: within a pass or two it overfits."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def learn(self, train: Part, validation: Part, prior: Floats) -> None:
+        """Train by AdamW on the cross-entropy until the validation texts gain nothing more."""
+        self._weights = TermWeights(train.rows)
+        rows = self._weights(train.rows)
+        texts = np.bincount(rows.indices, minlength=rows.shape[1])
+        self._columns = np.sort(np.argsort(-texts, kind="stable")[:_COLUMNS])
+        rows, held = rows[:, self._columns], self._inputs(validation.rows)
+        codes, truth = torch.from_numpy(train.codes), torch.from_numpy(validation.codes)
+        with seeded(self._seed):
+            self._net = _Net(len(self._columns), prior)
+            self._train(rows, codes, held, truth)
+        self._net.eval()
+
+    def log_scores(self, rows: Sparse) -> Floats:
+        """`log p̂(s|y)`, (n, |S|)."""
+        return np.asarray(self._answer(self._inputs(rows)).log_softmax(dim=1).double().numpy())
+
+    def _inputs(self, counts: Sparse) -> Sparse:
+        return self._weights(counts)[:, self._columns]
+
+    def _train(self, rows: Sparse, codes: Tensor, held: Sparse, truth: Tensor) -> None:
+        net, rng = self._net, np.random.default_rng(self._seed)
+        optimiser = torch.optim.AdamW(net.parameters(), lr=_RATE, weight_decay=1e-2)
+        size = min(_BATCH, len(codes))
+        losses = (
+            nn.functional.cross_entropy(net(_bag(rows[chosen])), codes[chosen])
+            for chosen in shuffled_batches(len(codes), _BATCH, rng)
+        )
+        train_until_stale(
+            net,
+            losses,
+            optimiser,
+            lambda: float(nn.functional.cross_entropy(self._answer(held), truth)),
+            steps=int(np.clip(len(codes) // size, 20, _LOOK_STEPS)),
+            looks=_LOOKS,
+            patience=_PATIENCE,
+        )
+
+    @torch.no_grad()
+    def _answer(self, rows: Sparse) -> Tensor:
+        self._net.eval()
+        return torch.cat([self._net(_bag(rows[at : at + 8192])) for at in range(0, rows.shape[0], 8192)])
+
+
+def log_odds(counts: Sparse, codes: Ints, classes: int, *, smoothing: float = 1.0) -> Floats:
+    """How much more frequent each column is within a class than within the others, (|S|, columns), in nats."""
+    members = np.eye(classes)[codes]
+    inside = np.asarray((counts.T @ members).T, dtype=np.float64)
+    outside = inside.sum(axis=0) - inside
+    totals = inside.sum(axis=1, keepdims=True), outside.sum(axis=1, keepdims=True)
+    shares = [(part + smoothing) / (all_ + smoothing) for part, all_ in zip((inside, outside), totals, strict=True)]
+    return np.asarray(np.log(shares[0] / shares[1]))
+
+
+def _bag(rows: Sparse) -> tuple[Tensor, Tensor, Tensor]:
+    columns, starts = (torch.from_numpy(part.astype(np.int64)) for part in (rows.indices, rows.indptr[:-1]))
+    return columns, starts, torch.from_numpy(rows.data)
+
+
 _PIECES = re.compile(r"[#@]?\w+(?:['’]\w+)*|[^\w\s]")
 _LENGTHS = np.array([0, 1, 2, 3, 4, 6, 8, 11, 16, 23, 32, 45, 64, 128, 512])  # pieces, where a new column begins
-_LEAST_TEXTS = 2  # that a term must occur in
 
 
 @dataclass(frozen=True, eq=False)

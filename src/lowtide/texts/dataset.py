@@ -15,21 +15,18 @@ import pyarrow.compute as pc
 
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.disclose.plan_file import Plan
-from lowtide.errors import LowtideError, check_rows, one_of
+from lowtide.errors import LowtideError, check_rows, note, one_of
 from lowtide.interface import TextTable
 from lowtide.labels import check_secret_values
-from lowtide.notes import note
 from lowtide.protocols import Changed, Dataset, Locks, Matched, PlanView
-from lowtide.table_files.formats import find_column
+from lowtide.table_files.formats import find_column, is_moment
 from lowtide.table_files.reading import batches, schema_of
-from lowtide.table_files.schema import is_moment
 from lowtide.table_files.writing import Writer
 from lowtide.texts.cleaning import cleaner
-from lowtide.texts.copies import duplicates, split_groups
 from lowtide.texts.encoder import as_texts
 from lowtide.texts.options import TextOptions
 from lowtide.texts.policies import FixedTerms
-from lowtide.texts.reading import TextSet, read_texts
+from lowtide.texts.reading import TextSet, duplicates, read_texts, split_groups
 from lowtide.texts.terms import TermOptions
 
 _KINDS = ("hashtags", "handles", "urls", "emoji", "numbers", "accents")

@@ -15,7 +15,7 @@ from lowtide.errors import LowtideError, count, one_of
 from lowtide.formatting import html_of, printable, text_of, visible
 from lowtide.interface import NATS_PER_BIT, TextTable
 from lowtide.labels import Label
-from lowtide.streams import generator
+from lowtide.splits import generator
 from lowtide.texts.cleaning import checked
 from lowtide.texts.partial import PartialText, text_vocabulary
 from lowtide.texts.remedies import Remedy, remedy

@@ -1,7 +1,5 @@
 """What a report shows of texts: the words that give the secret away, and single texts where somebody asks for those."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

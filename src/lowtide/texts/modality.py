@@ -1,7 +1,5 @@
 """What the layers need to know about texts: the one object that the registry lists."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -9,38 +7,20 @@ from typing import Any, ClassVar
 from numpy.typing import ArrayLike
 
 from lowtide.attack.attackers import AttackRows, Maker
-from lowtide.auditing.change import Change
-from lowtide.auditing.utility import UtilityReport, predicts_by_attackers
+from lowtide.auditing.utility import Change, UtilityReport, predicts_by_attackers
 from lowtide.density.artefact import Density
-from lowtide.density.options import Options
+from lowtide.density.objectives import Options
 from lowtide.density.tide import TIDE
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.plan_file import Plan
 from lowtide.labels import Label
 from lowtide.protocols import Dataset, Locks, Matched, Modality, Nouns
-from lowtide.report.card_view import HiddenCounts
-from lowtide.report.contents import Findings, Outline, Section
+from lowtide.report.html import Findings, Outline, Section
+from lowtide.report.words import HiddenCounts
 from lowtide.table_files.formats import format_of
+from lowtide.texts import cleaning, dataset, encoder, explaining, lists, rewriting
 from lowtide.texts import view as text_view
 from lowtide.texts.attackers import TEXT_ATTACKERS, read_pieces
-from lowtide.texts.comparison import changed_texts
-from lowtide.texts.dataset import (
-    TextJob,
-    are_text_files,
-    changes_beside,
-    check_layout,
-    lock_terms,
-    match_texts,
-    open_texts,
-    term_options,
-    utility_values,
-    view_plan,
-)
-from lowtide.texts.encoder import TextEncoder, are_texts
-from lowtide.texts.explaining import Explanation, explain
-from lowtide.texts.fitting import fit_texts
-from lowtide.texts.hider import TextHider
-from lowtide.texts.lists import TermLists
 from lowtide.texts.options import TextOptions
 from lowtide.texts.planner import TextPlanner, TextSettings
 from lowtide.texts.scan import TextScan, scan_texts
@@ -76,21 +56,21 @@ class TextModality:
 
     def claims(self, x: Any, features: Any = None) -> bool:
         """Whether `x` is texts, or features are terms."""
-        return are_texts(x) or isinstance(features, TermOptions)
+        return encoder.are_texts(x) or isinstance(features, TermOptions)
 
     def fit_density(self, x: Any, s: ArrayLike | None, options: Options, groups: ArrayLike | None) -> Density:
         """Fit to texts."""
-        return fit_texts(x, s, options, groups=groups)
+        return encoder.fit_texts(x, s, options, groups=groups)
 
-    def read_encoder(self, config: Mapping[str, Any], tensors: Mapping[str, Any]) -> TextEncoder:
+    def read_encoder(self, config: Mapping[str, Any], tensors: Mapping[str, Any]) -> encoder.TextEncoder:
         """Rebuild the encoder of a saved density."""
-        return TextEncoder.from_config(config, tensors["similar"].numpy())
+        return encoder.TextEncoder.from_config(config, tensors["similar"].numpy())
 
     def explain(
         self, density: Density, sample: str, *, budget: float | None, secret_class: Label | None, seed: int
-    ) -> Explanation:
+    ) -> explaining.Explanation:
         """Explain what one text tells, word by word."""
-        return explain(density, sample, budget=budget, secret_class=secret_class, seed=seed)
+        return explaining.explain(density, sample, budget=budget, secret_class=secret_class, seed=seed)
 
     # ── attack ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -113,7 +93,7 @@ class TextModality:
 
     settings: type[Any] = TextSettings
     planner = staticmethod(TextPlanner.read)
-    read_hider = staticmethod(TextHider.from_parts)
+    read_hider = staticmethod(rewriting.TextHider.from_parts)
 
     # ── auditing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -123,7 +103,7 @@ class TextModality:
 
     def change(self, clean: Any, release: Any, *, peak: float | None = None) -> Change:
         """Compare n released texts with the clean ones, word by word; they have no `peak`."""
-        return changed_texts(clean, release)
+        return cleaning.changed_texts(clean, release)
 
     def predicts(self, release: Any, utility: ArrayLike, *, clean: Any = None, **options: Any) -> UtilityReport:
         """Predict (n,) classes with the models of the attackers."""
@@ -133,15 +113,15 @@ class TextModality:
 
     publishable = text_view.PUBLISHABLE
 
-    def sections(self, findings: Findings, view: TermLists | None = None) -> list[Section]:
+    def sections(self, findings: Findings, view: lists.TermLists | None = None) -> list[Section]:
         """What whole texts tell, the words that tell it, and single texts."""
         return text_view.sections(findings, view)
 
-    def view(self, samples: Any, **options: Any) -> TermLists | None:
+    def view(self, samples: Any, **options: Any) -> lists.TermLists | None:
         """The words that tell most; options as of `lowtide.texts.view.view`."""
         return text_view.view(samples, **options)
 
-    def outline(self, hider: TextHider) -> Outline:
+    def outline(self, hider: rewriting.TextHider) -> Outline:
         """The trade-off of a plan, and the words that it hides."""
         return text_view.outline(hider)
 
@@ -151,22 +131,22 @@ class TextModality:
 
     # ── verbs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    check_layout = staticmethod(check_layout)
-    view_plan = staticmethod(view_plan)
+    check_layout = staticmethod(dataset.check_layout)
+    view_plan = staticmethod(dataset.view_plan)
 
     def claims_source(self, source: Any, given: Mapping[str, Any]) -> bool:
         """Whatever has a named column of texts, folders of `.txt` files, and lists of texts."""
         if given.get("text") is not None:
             return True
-        return are_text_files(source) if isinstance(source, (str, Path)) else self.claims(source)
+        return dataset.are_text_files(source) if isinstance(source, (str, Path)) else self.claims(source)
 
     def open(self, source: Any, secret: Any, options: TextOptions, *, progress: bool | None) -> Dataset:
         """Texts with their secret and their authors."""
-        return open_texts(source, secret, options)
+        return dataset.open_texts(source, secret, options)
 
     def features(self, options: TextOptions) -> TermOptions:
         """What counts as a term."""
-        return term_options(options)
+        return dataset.term_options(options)
 
     def scan(self, data: Dataset, estimator: TIDE, options: TextOptions) -> TextScan:
         """What each term tells."""
@@ -174,11 +154,11 @@ class TextModality:
 
     def locks(self, data: Dataset, options: TextOptions, keep: Sequence[Any], hide: Sequence[Any]) -> Locks:
         """Terms, and columns beside the texts."""
-        return lock_terms(data, term_options(options), keep, hide)
+        return dataset.lock_terms(data, dataset.term_options(options), keep, hide)
 
     def utility(self, data: Dataset, name: str) -> Any:
         """The values of another column."""
-        return name if data.source.found is None else utility_values(data.source.found, name)
+        return name if data.source.found is None else dataset.utility_values(data.source.found, name)
 
     def layout(self, data: Dataset, options: TextOptions, locks: Locks, utility: str | None) -> dict[str, Any]:
         """The column of texts, and those that are kept."""
@@ -196,19 +176,19 @@ class TextModality:
     def beside(self, out: Path, options: TextOptions) -> dict[str, Path]:
         """The list of changes, which has the length of every hidden word."""
         format_of(out)
-        return {"changes": changes_beside(out)}
+        return {"changes": dataset.changes_beside(out)}
 
     def release_job(
         self, source: Path, plan: Plan, options: TextOptions, *, ids: Any, progress: bool | None
-    ) -> TextJob:
+    ) -> dataset.TextJob:
         """Texts of a file or a folder, released batch by batch."""
-        return TextJob(source, plan, options)
+        return dataset.TextJob(source, plan, options)
 
     def match(
         self, release: Any, reference: Any, secret: Any, options: TextOptions, *, utility: Any, progress: bool | None
     ) -> Matched:
         """The same texts in the same order."""
-        return match_texts(release, reference, secret, options, utility)
+        return dataset.match_texts(release, reference, secret, options, utility)
 
 
 TEXTS: Modality = TextModality()

@@ -19,8 +19,7 @@ from lowtide.density.critics.base import Null
 from lowtide.density.objectives import normalise
 from lowtide.errors import LowtideError
 from lowtide.texts.cleaning import cleaner
-from lowtide.texts.encoder import TextEncoder
-from lowtide.texts.substitutes import TextChange, rewrite
+from lowtide.texts.encoder import TextChange, TextEncoder, rewrite
 from lowtide.texts.terms import Term, Vocabulary, find_terms
 from lowtide.types import Bools, Floats, Ints
 

@@ -16,15 +16,11 @@ from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
 from lowtide.disclose.rehearsal import Check, Rehearsal, Task, Tick, read_secret, read_utility, refuse_few
 from lowtide.errors import LowtideError, count
 from lowtide.labels import Classes
-from lowtide.splits import read_groups
-from lowtide.streams import stream
-from lowtide.texts.encoder import TextEncoder, as_texts
-from lowtide.texts.fitting import fit_texts
-from lowtide.texts.hider import TextHider
+from lowtide.splits import read_groups, stream
+from lowtide.texts.encoder import TextEncoder, as_texts, fit_texts, learn_similar
+from lowtide.texts.planning import CHECKERS, TextProblem, make_plan
 from lowtide.texts.policies import PaperTerms, TermPolicy
-from lowtide.texts.problem import CHECKERS, TextProblem, make_plan
-from lowtide.texts.rewriting import MARK
-from lowtide.texts.substitutes import learn_similar
+from lowtide.texts.rewriting import MARK, TextHider
 from lowtide.texts.terms import TermOptions, Vocabulary, find_terms
 from lowtide.training import one_thread
 from lowtide.types import Bools, Labels

@@ -10,8 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lowtide.disclose.budget import Budget, Point
-from lowtide.disclose.saved import Parts, density_parts, ordered_parts, read_density, read_mask, read_ordered
+from lowtide.disclose.budget import (
+    Budget,
+    Parts,
+    Point,
+    density_parts,
+    ordered_parts,
+    read_density,
+    read_mask,
+    read_ordered,
+)
 from lowtide.errors import LowtideError, within
 from lowtide.texts.terms import Vocabulary
 from lowtide.types import Bools, Floats, Ints

@@ -1,22 +1,30 @@
-"""How hidden words are disclosed: as a mark, as nothing, or as another word; and where a text was changed."""
+"""How hidden words are disclosed: as a mark, as nothing, or as another word; and where a text was changed.
+
+The frozen result for texts: what to hide and how.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
 
-from lowtide.disclose.noise import Ids, KeyedNoise
+from lowtide.disclose.budget import Hider, Parts, reading
+from lowtide.disclose.card import ReleaseCard
+from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
 from lowtide.errors import LowtideError, LowtideTypeError, one_of
-from lowtide.texts.encoder import TextEncoder
-from lowtide.texts.policies import TermPolicy
-from lowtide.texts.substitutes import TextChange, rewrite
+from lowtide.texts.encoder import TextChange, TextEncoder, as_texts, rewrite
+from lowtide.texts.policies import FixedTerms, PaperTerms, TermPolicy
 from lowtide.texts.terms import Term
 from lowtide.types import Bools, Floats, Ints
 
@@ -252,3 +260,71 @@ def _as_written(term: str, original: str) -> str:
     if len(letters) > 1 and all(sign.isupper() for sign in letters):
         return term.upper()
     return term[:1].upper() + term[1:] if letters and letters[0].isupper() else term
+
+
+_POLICIES: dict[str, Callable[..., TermPolicy]] = {policy.name: policy.read for policy in (FixedTerms, PaperTerms)}
+
+
+@dataclass(frozen=True, eq=False)
+class TextHider(Hider):
+    """Hides in texts what a policy says.
+
+    Attributes:
+        policy: what to hide.
+        mechanism: what becomes of it.
+        card: what is known of the release it was rehearsed with.
+    """
+
+    kind: ClassVar[str] = "texts"
+    policy: TermPolicy
+    mechanism: Rewriter
+    card: ReleaseCard
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The terms."""
+        return self.mechanism.encoder.vocabulary.terms
+
+    def transform(self, x: Any, *, noise: KeyedNoise | None = None, ids: Any = None) -> ReleasedTexts:
+        """Hide in texts.
+
+        Args:
+            x: n texts, as a list or a column.
+            noise: where substitutes are drawn from, if words are replaced.
+            ids: (n,) one value per text that stays with it, which substitutes are keyed by; by default what it says.
+        """
+        listed = as_texts(x)
+        numbers = None
+        if self.mechanism.draws:
+            numbers = text_ids(listed) if ids is None else row_ids(ids, len(listed))
+        return self.mechanism.write(listed, self.policy, noise=noise, ids=numbers)
+
+    def flags(self, x: Any, *, noise: KeyedNoise | None = None, ids: Any = None) -> sparse.csr_array:
+        """Which terms are hidden of each text, (n, m) sparse booleans; noise does not matter."""
+        texts, vocabulary = as_texts(x), self.mechanism.encoder.vocabulary
+        found = [np.array([column for column, _ in vocabulary.find(text)], dtype=np.intp) for text in texts]
+        hidden = [
+            np.unique(columns[flags]) for columns, flags in zip(found, self.policy.flags(texts, found), strict=True)
+        ]
+        columns = np.concatenate([np.zeros(0, dtype=np.intp), *hidden])
+        ends = np.cumsum([0, *(len(terms) for terms in hidden)])
+        return sparse.csr_array((np.ones(len(columns), bool), columns, ends), shape=(len(texts), len(vocabulary)))
+
+    def mechanism_parts(self) -> Parts:
+        """The rewriter as plain JSON and tensors; the terms are in it."""
+        rewriter = self.mechanism
+        arrays = {"rewriter.hidden": rewriter.hidden, "rewriter.tokens": rewriter.tokens}
+        arrays["similar"] = rewriter.encoder.similar
+        plain = {"how": rewriter.how, "mark": rewriter.mark, "encoder": rewriter.encoder.to_config()}
+        return plain, {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
+
+    @classmethod
+    def from_parts(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str | Path) -> TextHider:
+        """Rebuild what `parts` took apart; `where` it came from is for the error message."""
+        with reading(where):
+            plain = config["mechanism"]
+            encoder = TextEncoder.from_config(plain["encoder"], tensors["similar"].numpy())
+            arrays = tensors["rewriter.hidden"].numpy(), tensors["rewriter.tokens"].numpy()
+            policy = _POLICIES[config["policy"]["name"]](config["policy"], tensors, encoder.vocabulary, where)
+            card = ReleaseCard.from_json(config["card"])
+            return cls(policy, Rewriter(encoder, plain["how"], *arrays, plain["mark"]), card)

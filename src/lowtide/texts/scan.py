@@ -5,8 +5,6 @@ seen, and how much its conditional density varies over the texts it stands in. T
 what a single writer always says tells of the writer, and little of others of the same class.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -20,9 +18,8 @@ from lowtide.density.critics.bag import log_odds_quantiles, witnesses
 from lowtide.density.tide import TIDE
 from lowtide.errors import LowtideError, check_rows, count, within
 from lowtide.formatting import html_of, printable, text_of
-from lowtide.interface import NATS_PER_BIT, Estimate, TextTable
+from lowtide.interface import NATS_PER_BIT, Estimate, Reported, TextTable
 from lowtide.labels import Label
-from lowtide.results import Reported
 from lowtide.splits import read_groups
 from lowtide.types import Floats, Ints
 

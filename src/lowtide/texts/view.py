@@ -15,17 +15,14 @@ from lowtide.disclose.budget import Reading
 from lowtide.errors import LowtideError, count
 from lowtide.formatting import interval, number, plain, shown, visible
 from lowtide.interface import NATS_PER_BIT
-from lowtide.report.card_view import HiddenCounts, count_features
-from lowtide.report.contents import FEWEST, Drawing, Findings, Mark, Outline, Section
-from lowtide.report.html import fill
+from lowtide.report.html import FEWEST, Drawing, Findings, Mark, Outline, Section, fill
 from lowtide.report.svg import Across, Chart, grid, stand_alone, whisker
-from lowtide.report.words import leaks_in_words
-from lowtide.splits import some_rows
-from lowtide.streams import generator
+from lowtide.report.words import HiddenCounts, count_features, leaks_in_words
+from lowtide.splits import generator, some_rows
 from lowtide.texts.explaining import explain
-from lowtide.texts.hider import TextHider
 from lowtide.texts.lists import MarkedText, TermLists, ToldTerm, describe_terms, is_sure, told_range
 from lowtide.texts.policies import FixedTerms
+from lowtide.texts.rewriting import TextHider
 from lowtide.texts.scan import TextScan, top_terms
 from lowtide.types import Bools
 

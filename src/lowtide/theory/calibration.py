@@ -4,8 +4,6 @@ Three inverses of one bound `δ = bound(ε, D/λ)`, each rounded to the side tha
 prior the bound is the paper's `θ_{e^ε}(D, λ)` (with the diameter for D); with one it is `prior_aware`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

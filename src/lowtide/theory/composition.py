@@ -1,7 +1,5 @@
 """How guarantees add up over the features of one release."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

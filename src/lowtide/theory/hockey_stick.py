@@ -8,8 +8,6 @@ Everything is computed in the log domain and without cancellation: relative accu
 every representable value, and the result is never negative and never NaN.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -6,8 +6,6 @@ truths three outcomes differ: the one truth (p against q), the other (q against 
 joint convexity of E_γ no two laws of the truth can be distinguished better than the worst pair of truths.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

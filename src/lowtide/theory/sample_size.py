@@ -1,7 +1,5 @@
 """How many samples the paper's theory requires."""
 
-from __future__ import annotations
-
 import math
 
 from lowtide.errors import LowtideError, count, within

@@ -19,16 +19,15 @@ from torch import Tensor, nn
 from lowtide.bundles import read_bundle, write_bundle
 from lowtide.density.artefact import FitReport, read_report
 from lowtide.density.critics.paper import network_from_tensors, network_tensors
-from lowtide.density.estimates import mean_with_interval
+from lowtide.density.objectives import mean_with_interval
 from lowtide.errors import LowtideError, check_shape
 from lowtide.interface import Estimate
 from lowtide.tables.encoder import TableEncoder, read_encoder
 from lowtide.types import Floats
-from lowtide.vectors.columns import Hermite, NormalColumn, Normaliser, read_vector
+from lowtide.vectors.columns import Hermite, NormalColumn, Normaliser, Parts, Separable, Sum, Zero, read_vector
 from lowtide.vectors.copula import Copula
 from lowtide.vectors.pairwise import Pairwise
 from lowtide.vectors.residual import Nets, Residual
-from lowtide.vectors.separable import Parts, Separable, Sum, Zero
 
 
 class PairCritic(Protocol):

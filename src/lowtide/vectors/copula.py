@@ -16,7 +16,7 @@ from sklearn.covariance import ledoit_wolf
 
 from lowtide.splits import others
 from lowtide.types import Floats, Ints
-from lowtide.vectors.separable import Gain, Parts, Separable, Zero, gains_of
+from lowtide.vectors.columns import Gain, Parts, Separable, Zero, gains_of
 
 _CEILING = 0.999  # a correlation of 1 would have infinite density
 _LEAST = 1e-6  # correlations below it are rounding

@@ -17,10 +17,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from lowtide.density.artefact import FitReport
-from lowtide.density.estimates import mean_with_interval
 from lowtide.density.fitting import train_paper
-from lowtide.density.objectives import OBJECTIVES
-from lowtide.density.options import Options
+from lowtide.density.objectives import OBJECTIVES, Options, mean_with_interval
 from lowtide.density.tide import RECIPES, Recipe, read_seed, warn_if_overfitted
 from lowtide.errors import LowtideError, check_rows, count, one_of, within
 from lowtide.interface import Estimate
@@ -30,11 +28,10 @@ from lowtide.tables.encoder import read_table
 from lowtide.training import one_thread
 from lowtide.types import Floats
 from lowtide.vectors.artefact import PairCritic, PairDensity, PaperPairs, Structured
-from lowtide.vectors.columns import Hermite, Normaliser, read_vector
+from lowtide.vectors.columns import Hermite, Normaliser, Separable, Sum, Zero, normaliser, orders, read_vector
 from lowtide.vectors.copula import CopulaRecipe, choose_recipe
 from lowtide.vectors.pairwise import PairwiseSettings, correct, p_value
 from lowtide.vectors.residual import Residual, ResidualSettings, fit_residual
-from lowtide.vectors.separable import Separable, Sum, Zero, normaliser, orders
 
 _LEVEL, _DRAWS = 0.05, 399
 _MOST_ROWS = 10_000  # more do not change which structure is found, and pairs grow with the square

@@ -14,8 +14,7 @@ from scipy.special import expit
 
 from lowtide.splits import others
 from lowtide.types import Floats, Ints
-from lowtide.vectors.columns import Hermite
-from lowtide.vectors.separable import Gain, Parts, Separable, gains_of, orders
+from lowtide.vectors.columns import Gain, Hermite, Parts, Separable, gains_of, orders
 
 
 def _statistics(left: Floats, right: Floats) -> tuple[float, float]:

@@ -17,7 +17,7 @@ from lowtide.density.objectives import Objective, get_objective
 from lowtide.splits import others, random_folds
 from lowtide.training import BestWeights, minimise
 from lowtide.types import Floats, Ints
-from lowtide.vectors.separable import Gain, Separable, gains, orders
+from lowtide.vectors.columns import Gain, Separable, gains, orders
 
 _NETWORK_REACH = 4.0  # inputs beyond it are held there: what networks say about a tail they never saw is noise
 

@@ -1,7 +1,6 @@
 """Laws whose information density is known exactly: every estimate and every bound is tested on them."""
 
-from lowtide.worlds.base import FiniteWorld
-from lowtide.worlds.enumerable import EnumerableWorld
+from lowtide.worlds.base import EnumerableWorld, FiniteWorld, parity, rare_value, redundant_bit, two_points, xor
 from lowtide.worlds.faces import DrawnFaces, drawn_faces
 from lowtide.worlds.gaussian import (
     GaussianPair,
@@ -12,7 +11,6 @@ from lowtide.worlds.gaussian import (
     shifted_gaussian,
 )
 from lowtide.worlds.release import ExactRelease, Policy, Step
-from lowtide.worlds.small_laws import parity, rare_value, redundant_bit, two_points, xor
 from lowtide.worlds.text import NaiveBayesText, naive_bayes_text
 
 __all__ = [

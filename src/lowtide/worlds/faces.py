@@ -2,13 +2,15 @@
 
 A face is one of finitely many looks plus independent pixel noise. The density of any set of patches is then a
 finite sum over looks. The smile sits in the mouth and, weakly, in the eyes and the hair.
+
+Small colour cartoon faces, drawn from signed distances in [-1, 1]^2 (x right, y down).
 """
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
 from lowtide.errors import LowtideError, count, within
@@ -16,7 +18,200 @@ from lowtide.features import patches
 from lowtide.interface import Sample
 from lowtide.types import Bools, Floats, Ints, Labels
 from lowtide.worlds.base import FiniteWorld, draw_secrets
-from lowtide.worlds.drawing import CHOICES, Look, draw, mouth_box
+
+Pair = tuple[float, float]  # horizontal, vertical
+Stroke = tuple[float, float, float]  # half length, sag of the middle, half width
+
+CHOICES = {"skin": 3, "hair": 2, "tint": 3, "glasses": 2, "pose": 3, "eyes": 2, "mouth": 4}
+LONG_HAIR, SQUINTING, BROAD_SMILE = 1, 1, 3
+
+SKINS = np.array([(0.99, 0.85, 0.73), (0.87, 0.66, 0.48), (0.64, 0.43, 0.31)])
+TINTS = np.array([(0.14, 0.11, 0.13), (0.43, 0.23, 0.11), (0.92, 0.74, 0.32)])
+SHADE, DEEP_SHADE = np.array((0.91, 0.82, 0.77)), 0.70  # factors that darken a skin or a tint
+BACKGROUND, SHIRT, WHITE = (0.80, 0.89, 0.95), (0.27, 0.56, 0.56), (1.0, 1.0, 1.0)
+IRIS, PUPIL, LASH = (0.22, 0.38, 0.54), (0.05, 0.05, 0.08), (0.16, 0.09, 0.09)
+FRAME, BLUSH = (0.12, 0.12, 0.30), (0.95, 0.36, 0.34)
+LIP, TONGUE = (0.34, 0.03, 0.07), (0.76, 0.22, 0.25)
+
+HEAD_CENTRE, HEAD_RADII = (0.0, 0.02), (0.56, 0.70)
+EAR_OFFSET, EAR_Y, EAR_RADII = 0.55, 0.06, (0.10, 0.14)
+NECK_CENTRE, NECK_HALF, NECK_ROUND = (0.0, 0.72), (0.19, 0.20), 0.12
+SHOULDER_CENTRE, SHOULDER_RADII = (0.0, 1.16), (0.86, 0.42)
+HAIR_CENTRE, HAIR_RADII, SIDEBURN_Y = (0.0, -0.12), (0.66, 0.76), -0.04
+FALL_CENTRE, FALL_HALF, FALL_ROUND, FALL_INSET = (0.0, 0.30), (0.68, 0.56), 0.26, 0.05
+FRINGE_CENTRE, FRINGE_RADII = (0.04, 0.22), (0.53, 0.73)
+# A turned head shifts its facial parts by TURN, the nearer ones more, the farther ones less.
+TURN, NOSE_LEAD, FRINGE_LAG, EAR_LAG = 0.09, 1.4, 0.5, 0.3
+
+# Pairs of eye, lid and cheek values are for open and squinting eyes.
+EYE_OFFSET, EYE_Y, EYE_RADII = 0.23, -0.07, ((0.115, 0.125), (0.125, 0.065))
+EYE_DISCS = ((0.0, 0.085, IRIS), (0.0, 0.05, PUPIL), (0.035, 0.03, WHITE))  # offset, radius
+LIDS = ((-0.165, (0.115, -0.06, 0.022)), (-0.10, (0.13, -0.085, 0.024)))  # y, stroke
+CHEEK_OFFSET, CHEEK_RADIUS, CHEEK_YS, CHEEK_OPACITIES = 0.35, 0.13, (0.09, 0.07), (0.5, 0.9)
+CREASE_Y, CREASE = 0.03, (0.10, 0.035, 0.013)
+BROW_Y, BROW, NOSE_Y, NOSE = -0.31, (0.12, -0.045, 0.026), 0.16, (0.055, 0.04, 0.022)
+LENS_RADIUS, FRAME_WIDTH, LENS_OPACITY, ARM_Y = 0.185, 0.02, 0.12, -0.10
+
+MOUTH_Y, MOUTH_HALF, MOUTH_WIDTH = 0.46, 0.21, 0.034
+MOUTH_SAGS = (-0.15, 0.0, 0.15)  # frown, flat, slight smile
+GRIN_RISE, GRIN_RADII, GRIN_RIM, TEETH_DEPTH = 0.085, (0.27, 0.23), 0.024, 0.11
+# Reach of all mouths: upwards, downwards, and sideways in any pose.
+ARC_REACH = max(MOUTH_SAGS) / 2 + MOUTH_WIDTH
+MOUTH_TOP = MOUTH_Y - max(ARC_REACH, GRIN_RISE + GRIN_RIM)
+MOUTH_BOTTOM = MOUTH_Y + max(ARC_REACH, GRIN_RADII[1] - GRIN_RISE + GRIN_RIM)
+MOUTH_ASIDE = TURN + max(MOUTH_HALF + MOUTH_WIDTH, GRIN_RADII[0] + GRIN_RIM)
+
+
+@dataclass(frozen=True)
+class Look:
+    """One choice per trait, counted from 0; `CHOICES` holds how many there are of each."""
+
+    skin: int  # light, medium, dark
+    hair: int  # short, long
+    tint: int  # dark, brown, blond
+    glasses: int  # without, with
+    pose: int  # turned left, centre, right
+    eyes: int  # open, squinting with raised cheeks
+    mouth: int  # frown, flat, slight smile, broad smile with teeth
+
+
+class Canvas:
+    """A image being painted, with the coordinates of its pixel centres."""
+
+    def __init__(self, size: int) -> None:
+        self.pixel = 2.0 / size
+        centres = (np.arange(size) + 0.5) * self.pixel - 1.0
+        self.x, self.y = np.meshgrid(centres, centres)
+        self.image: Floats = np.full((size, size, 3), BACKGROUND, dtype=np.float64)
+
+    def paint(self, distance: Floats, colour: ArrayLike, opacity: float | Floats = 1.0) -> None:
+        """Fill where `distance` is negative, with an edge exactly one pixel soft."""
+        alpha = opacity * np.clip(0.5 - distance / self.pixel, 0.0, 1.0)
+        self.image += alpha[..., None] * (np.asarray(colour) - self.image)
+
+    def fade(self, width: float) -> float:
+        """Return an opacity that keeps details finer than a pixel from taking all of it."""
+        return float(min(1.0, np.sqrt(2.0 * width / self.pixel)))
+
+    def ellipse(self, centre: Pair, radii: Pair) -> Floats:
+        """Return the distance to an ellipse, to first order near its edge."""
+        u, v = (self.x - centre[0]) / radii[0], (self.y - centre[1]) / radii[1]
+        # Both floors are needed: at the very centre the ratio would be 0 / 0.
+        reach: Floats = np.maximum(np.hypot(u, v), 1e-9)
+        slope: Floats = np.maximum(np.hypot(u / radii[0], v / radii[1]), 1e-9)
+        return (reach - 1.0) * reach / slope
+
+    def box(self, centre: Pair, half: Pair, rounding: float) -> Floats:
+        """Return the distance to a box with rounded corners."""
+        across = np.abs(self.x - centre[0]) - half[0] + rounding
+        along = np.abs(self.y - centre[1]) - half[1] + rounding
+        outside = np.hypot(np.maximum(across, 0.0), np.maximum(along, 0.0))
+        distance: Floats = outside + np.minimum(np.maximum(across, along), 0.0) - rounding
+        return distance
+
+    def arc(self, centre: Pair, stroke: Stroke) -> Floats:
+        """Return the distance to a circular arc with round ends."""
+        half, sag, width = stroke
+        depth = max(abs(sag), 1e-6)  # a straight stroke is an arc of a huge circle
+        radius = (half**2 + depth**2) / (2.0 * depth)
+        x = np.abs(self.x - centre[0])
+        y = (self.y - centre[1]) * (-1.0 if sag < 0.0 else 1.0) + depth / 2.0
+        hub = y - depth + radius  # height seen from the circle's centre
+        to_rim: Floats = np.abs(np.hypot(x, hub) - radius)
+        to_end: Floats = np.hypot(x - half, y)
+        return np.where(x * (radius - depth) <= hub * half, to_rim, to_end) - width
+
+
+def draw_head(canvas: Canvas, look: Look, shift: float) -> None:
+    """Paint shoulders, the hair behind the head, ears, neck and head."""
+    skin = SKINS[look.skin]
+    canvas.paint(canvas.ellipse(SHOULDER_CENTRE, SHOULDER_RADII), SHIRT)
+    if look.hair == LONG_HAIR:
+        fall = canvas.box(FALL_CENTRE, FALL_HALF, FALL_ROUND)
+        # Inset, so that no dark rim shows around the strands in front.
+        canvas.paint(fall + FALL_INSET, DEEP_SHADE * TINTS[look.tint])
+    for x in (-EAR_OFFSET, EAR_OFFSET):
+        canvas.paint(canvas.ellipse((x - EAR_LAG * shift, EAR_Y), EAR_RADII), SHADE * skin)
+    canvas.paint(canvas.box(NECK_CENTRE, NECK_HALF, NECK_ROUND), SHADE * skin)
+    canvas.paint(canvas.ellipse(HEAD_CENTRE, HEAD_RADII), skin)
+
+
+def draw_hair(canvas: Canvas, look: Look, shift: float) -> None:
+    """Paint the hair in front: a short cap, or strands falling at both sides."""
+    outline = canvas.ellipse(HAIR_CENTRE, HAIR_RADII)
+    if look.hair == LONG_HAIR:
+        outline = np.minimum(outline, canvas.box(FALL_CENTRE, FALL_HALF, FALL_ROUND))
+    else:
+        outline = np.maximum(outline, canvas.y - SIDEBURN_Y)
+    opening = (FRINGE_CENTRE[0] + FRINGE_LAG * shift, FRINGE_CENTRE[1])
+    canvas.paint(np.maximum(outline, -canvas.ellipse(opening, FRINGE_RADII)), TINTS[look.tint])
+
+
+def draw_eye(canvas: Canvas, look: Look, x: float) -> None:
+    """Paint one eye with its lid and brow, and the crease a raised cheek makes."""
+    ball = canvas.ellipse((x, EYE_Y), EYE_RADII[look.eyes])
+    canvas.paint(ball, WHITE)
+    for offset, radius, colour in EYE_DISCS:
+        disc = canvas.ellipse((x + offset, EYE_Y - offset), (radius, radius))
+        canvas.paint(np.maximum(disc, ball), colour, canvas.fade(radius) ** 2)
+    strokes = [(*LIDS[look.eyes], LASH), (BROW_Y, BROW, DEEP_SHADE * TINTS[look.tint])]
+    if look.eyes == SQUINTING:
+        strokes += [(CREASE_Y, CREASE, DEEP_SHADE * SKINS[look.skin])]
+    for y, stroke, ink in strokes:
+        canvas.paint(canvas.arc((x, y), stroke), ink, canvas.fade(stroke[-1]))
+
+
+def draw_glasses(canvas: Canvas, x: float) -> None:
+    """Paint two round lenses about `x`, their bridge, and arms reaching to the ears."""
+    frame = canvas.arc((x, ARM_Y), (EYE_OFFSET - LENS_RADIUS, 0.0, FRAME_WIDTH))
+    for side in (-1, 1):
+        lens = canvas.ellipse((x + side * EYE_OFFSET, EYE_Y), (LENS_RADIUS, LENS_RADIUS))
+        canvas.paint(lens, WHITE, LENS_OPACITY)
+        hinge, ear = x + side * (EYE_OFFSET + LENS_RADIUS), side * EAR_OFFSET
+        arm = canvas.arc(((hinge + ear) / 2, ARM_Y), (abs(ear - hinge) / 2, 0.0, FRAME_WIDTH))
+        frame = np.minimum(frame, np.minimum(np.abs(lens) - FRAME_WIDTH, arm))
+    canvas.paint(frame, FRAME, canvas.fade(FRAME_WIDTH))
+
+
+def draw_mouth(canvas: Canvas, mouth: int, x: float) -> None:
+    """Paint the mouth about `x`; nothing it paints leaves `mouth_box`."""
+    if mouth != BROAD_SMILE:
+        canvas.paint(canvas.arc((x, MOUTH_Y), (MOUTH_HALF, MOUTH_SAGS[mouth], MOUTH_WIDTH)), LIP)
+        return
+    top = MOUTH_Y - GRIN_RISE
+    grin = np.maximum(top - canvas.y, canvas.ellipse((x, top), GRIN_RADII))
+    canvas.paint(grin - GRIN_RIM, LIP)
+    canvas.paint(grin, TONGUE)
+    canvas.paint(np.maximum(canvas.y - top - TEETH_DEPTH, grin), WHITE)
+
+
+def mouth_box(size: int) -> tuple[int, int, int, int]:
+    """Return (top, left, bottom, right), ends exclusive, around every mouth in every pose."""
+    # A one-pixel edge reaches exactly the pixels that the shape's extent meets.
+    top, left = np.floor((np.array([MOUTH_TOP, -MOUTH_ASIDE]) + 1.0) * size / 2.0)
+    bottom, right = np.ceil((np.array([MOUTH_BOTTOM, MOUTH_ASIDE]) + 1.0) * size / 2.0)
+    return int(top), int(left), int(bottom), int(right)
+
+
+def draw(look: Look, size: int) -> Floats:
+    """Return the face of `look` as a (size, size, 3) image in [0, 1]."""
+    canvas, shift = Canvas(size), (look.pose - 1) * TURN
+    draw_head(canvas, look, shift)
+    for side in (-1, 1):
+        cheek = (shift + side * CHEEK_OFFSET, CHEEK_YS[look.eyes])
+        blush = canvas.ellipse(cheek, (CHEEK_RADIUS, CHEEK_RADIUS))
+        # It fades to nothing at its rim, so it ends clear of the mouth from 16 pixels up.
+        strength = CHEEK_OPACITIES[look.eyes] * np.clip(-blush / CHEEK_RADIUS, 0.0, 1.0)
+        canvas.paint(blush, BLUSH, strength)
+        draw_eye(canvas, look, shift + side * EYE_OFFSET)
+    nose = canvas.arc((NOSE_LEAD * shift, NOSE_Y), NOSE)
+    canvas.paint(nose, DEEP_SHADE * SKINS[look.skin], canvas.fade(NOSE[-1]))
+    draw_mouth(canvas, look.mouth, shift)
+    if look.glasses:
+        draw_glasses(canvas, shift)
+    draw_hair(canvas, look, shift)  # last, so that it lies over the arms of the glasses
+    return np.clip(canvas.image, 0.0, 1.0)
+
 
 # P(mouth | s): frown, flat, slight smile, broad smile. No mouth is impossible for anybody.
 _MOUTHS = {

@@ -1,7 +1,5 @@
 """Gaussian laws: the paper's pairs, shifted classes, and a continuous exclusive or."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import entr, xlogy

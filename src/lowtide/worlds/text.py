@@ -1,7 +1,5 @@
 """Texts whose words are drawn independently given the author's class, with realistic Zipf tails."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 

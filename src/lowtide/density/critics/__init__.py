@@ -1,8 +1,7 @@
 """Critics of rows of numbers, one file each, behind one protocol."""
 
 from lowtide.density.critics.bag import Bag
-from lowtide.density.critics.base import Critic, Null
-from lowtide.density.critics.masked import Masked
+from lowtide.density.critics.base import Critic, Masked, Null
 from lowtide.density.critics.paper import PaperCritic
 
 CRITICS: dict[str, type[Critic]] = {critic.kind: critic for critic in (Null, Masked, Bag, PaperCritic)}

@@ -1,15 +1,29 @@
-"""What a critic is, once fitted: a frozen function of partially observed rows."""
+"""What a critic is, once fitted: a frozen function of partially observed rows.
+
+The any-mask critic: `h_A = Σ_{j∈A} (W_j x_j + e_j) + b`, then a small trunk on h_A.
+
+The first layer is a sum over features, so that all m prefixes of a row are one running sum, and a feature that is not
+seen simply adds nothing. Several networks are kept side by side and their scores added.
+
+Columns to normal scores through their quantiles: a monotone map of a column changes next to nothing.
+
+An information density does not change when a feature is mapped one to one. Ranks make that nearly true of its estimate
+too, and tame heavy tails.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
+from scipy.special import ndtri
 from torch import Tensor
+from torch.nn import functional
 
 from lowtide.errors import LowtideError
-from lowtide.types import Ints
+from lowtide.types import Floats, Floats32, Ints
 
 Rows = Any
 """A float32 tensor (n, columns), a scipy CSR array, or what the encoder of another kind of data reads."""
@@ -97,3 +111,217 @@ class Null(Critic):
     def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> Null:
         """Rebuild it."""
         return cls(int(settings["classes"]), int(settings["features"]))
+
+
+_KNOTS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class RankScaling:
+    """Piecewise linear maps, one per column, flat outside the training range; a constant column becomes 0.
+
+    Attributes:
+        knots: (columns, k) increasing.
+        levels: (columns, k) normal scores at the knots, scaled to mean 0 and variance 1 over the training rows.
+    """
+
+    knots: Floats32
+    levels: Floats32
+
+    @classmethod
+    def of(cls, x: Floats32) -> RankScaling:
+        """Measure the columns of rows (n, columns)."""
+        pairs = [_column(np.sort(column)) for column in np.asarray(x).T]
+        knots, levels = (np.stack(part).astype(np.float32) for part in zip(*pairs, strict=True))
+        return cls(knots, levels)
+
+    def __call__(self, x: Floats32) -> Floats32:
+        """Map rows (n, columns)."""
+        z = np.empty((x.shape[1], len(x)), dtype=np.float32)
+        for j, (knots, levels) in enumerate(zip(self.knots, self.levels, strict=True)):
+            z[j] = np.interp(x[:, j], knots, levels)
+        return z.T
+
+
+def _column(ordered: Floats32) -> tuple[Floats, Floats]:
+    """Quantiles of a sorted column and their normal scores at mid-rank (ties share one), padded to equal length."""
+    n = len(ordered)
+    at = np.unique(np.rint(np.linspace(0, n - 1, min(_KNOTS, n))).astype(int))
+    knots = np.unique(ordered[at]).astype(np.float64)
+    rank = (np.searchsorted(ordered, knots, "left") + np.searchsorted(ordered, knots, "right")) / (2 * n)
+    levels = ndtri(rank.clip(0.5 / n, 1 - 0.5 / n))
+    scores = np.interp(ordered, knots, levels)
+    std = scores.std()
+    levels = (levels - scores.mean()) / std if std > 1e-9 else np.zeros_like(levels)
+    missing = _KNOTS - len(knots)
+    return np.pad(knots, (0, missing), "edge"), np.pad(levels, (0, missing), "edge")
+
+
+Weights = dict[str, Tensor]
+"""Of k networks: `W` (k, columns, width), `e` (k, m, width), `b` (k, 1, width), `V` (k, width, hidden),
+`a` (k, 1, hidden), `U` (k, hidden, |S|)."""
+
+_BLOCK = 256  # rows whose running sums stay in the cache of the processor
+_SAVED_SHRINKAGE = "gate"  # the name of the tensor in bundles since version 1
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The widths of the two hidden layers of a network."""
+
+    width: int = 32
+    hidden: int = 8
+
+
+def initial_weights(nets: int, groups: Tensor, classes: int, shape: Shape, generator: torch.Generator) -> Weights:
+    """He initialisation, small at the output; the leading axis counts the networks."""
+    columns, features = len(groups), int(groups.max()) + 1
+
+    def normal(scale: float, *size: int) -> Tensor:
+        return torch.randn(nets, *size, generator=generator) * scale
+
+    return {
+        "W": normal((2 / columns) ** 0.5, columns, shape.width),
+        "e": torch.zeros(nets, features, shape.width),
+        "b": normal(0.3, 1, shape.width),
+        "V": normal((2 / shape.width) ** 0.5, shape.width, shape.hidden),
+        "a": torch.zeros(nets, 1, shape.hidden),
+        "U": normal(0.3 * (2 / shape.hidden) ** 0.5, shape.hidden, classes),
+    }
+
+
+def trunk(h: Tensor, weights: Weights) -> Tensor:
+    """Scores (k, rows, |S|) from the first layer's sums h (k, rows, width)."""
+    hidden = functional.relu(torch.baddbmm(weights["a"], functional.relu(h), weights["V"]))
+    return torch.bmm(hidden, weights["U"])
+
+
+def forward(z: Tensor, seen: Tensor, weights: Weights) -> Tensor:
+    """Scores (k, rows, |S|) of standardised columns with unseen ones at 0; exactly 0 when nothing is seen."""
+    h = z @ weights["W"] + seen @ weights["e"] + weights["b"]
+    return trunk(h, weights) - trunk(weights["b"], weights)
+
+
+class Masked(Critic):
+    """Fitted any-mask networks; their scores add up (mixture weights are in the last layer).
+
+    Attributes:
+        groups: (columns,) the feature of each column.
+        scaling: how columns are mapped before they enter.
+        weights: of the networks.
+        shrinkage: (1 + m,) how far subsets are believed; see `lowtide.density.crossfit`.
+    """
+
+    kind: ClassVar[str] = "masked"
+
+    def __init__(self, groups: Tensor, scaling: RankScaling, weights: Weights, shrinkage: Tensor) -> None:
+        self.groups, self.scaling, self.weights, self.shrinkage = groups, scaling, weights, shrinkage
+
+    @property
+    def features(self) -> int:
+        """The number of features, m."""
+        return self.weights["e"].shape[1]
+
+    def scores(self, x: Tensor, seen: Tensor | None = None) -> Tensor:
+        """Scores (n, |S|)."""
+        # In double precision: the scores of a row must not depend on which rows it is scored together with.
+        weights = {name: value.double() for name, value in self.weights.items()}
+        z = torch.from_numpy(self.scaling(x.numpy())).double()
+        if seen is not None:
+            return forward(z * seen[:, self.groups], seen.double(), weights).sum(dim=0) * self._belief(seen)
+        own = weights["e"].sum(dim=1, keepdim=True) + weights["b"]
+        return (trunk(z @ weights["W"] + own, weights) - trunk(weights["b"], weights)).sum(dim=0)
+
+    def scaled(self, x: Tensor) -> Tensor:
+        """Rows (n, columns) as the networks read them, for `shared_scores`."""
+        return torch.from_numpy(np.ascontiguousarray(self.scaling(x.numpy())))
+
+    def shared_scores(self, z: Tensor, seen: Tensor) -> Tensor:
+        """Scores (n, |S|) of scaled rows that all show the same features, `seen` (m,); the others cost nothing."""
+        columns = torch.nonzero(seen[self.groups]).squeeze(1)
+        own = (seen.float() @ self.weights["e"])[:, None] + self.weights["b"]
+        h = z[:, columns] @ self.weights["W"][:, columns] + own
+        scores = (trunk(h, self.weights) - trunk(self.weights["b"], self.weights)).sum(dim=0)
+        return scores * self._belief(seen[None].float()).float()
+
+    def prefix_scores(self, x: Tensor, order: Tensor | None = None) -> Tensor:
+        """Scores (n, m + 1, |S|): one running sum over the features, the trunk at every step of it."""
+        order = torch.arange(self.features) if order is None else order
+        running = _RunningSums(self.weights, self.groups, order)
+        scores = torch.cat(
+            [running(torch.from_numpy(np.ascontiguousarray(self.scaling(part.numpy()).T))) for part in x.split(_BLOCK)]
+        )
+        total = torch.cat([torch.zeros(1), self.shrinkage[1:][order].cumsum(0)])
+        return scores * self._weight(total)[:, None]
+
+    def _belief(self, seen: Tensor) -> Tensor:
+        return self._weight(seen.double() @ self.shrinkage[1:].double())[:, None]
+
+    def _weight(self, total: Tensor) -> Tensor:
+        """The factor for sums Σ_{j∈A} a_j."""
+        return torch.sigmoid(self.shrinkage[0] + total) / torch.sigmoid(self.shrinkage.sum())
+
+    def settings(self) -> dict[str, Any]:
+        """Nothing: the tensors say it all."""
+        return {}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The weights, the shrinkage, the scaling of the columns and the groups."""
+        knots, levels = torch.from_numpy(self.scaling.knots), torch.from_numpy(self.scaling.levels)
+        return {
+            "groups": self.groups,
+            "knots": knots,
+            "levels": levels,
+            _SAVED_SHRINKAGE: self.shrinkage,
+            **self.weights,
+        }
+
+    @classmethod
+    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> Masked:
+        """Rebuild it."""
+        weights = {name: tensors[name] for name in ("W", "e", "b", "V", "a", "U")}
+        scaling = RankScaling(tensors["knots"].numpy(), tensors["levels"].numpy())
+        return cls(tensors["groups"], scaling, weights, tensors[_SAVED_SHRINKAGE])
+
+
+class _RunningSums:
+    """The networks laid out for running prefixes: rows last, because a skinny product is far faster that way round."""
+
+    def __init__(self, weights: Weights, groups: Tensor, order: Tensor) -> None:
+        self.nets, _, self.width = weights["W"].shape
+        units = self.nets * self.width
+        w, e = (weights[name].transpose(0, 1).reshape(-1, units) for name in ("W", "e"))
+        live = _live(weights, groups)
+        self.layer = []
+        # Where no network looks at a feature the scores stand still: take the last ones that moved.
+        self.position = torch.zeros(len(order) + 1, dtype=torch.long)
+        for step, j in enumerate(order.tolist(), start=1):
+            if live[j]:
+                columns = torch.nonzero(groups == j).squeeze(1)
+                self.layer.append((columns, torch.cat([w[columns], e[j : j + 1]]).t().contiguous()))
+            self.position[step] = len(self.layer)
+        self.b = weights["b"].reshape(-1, 1)
+        self.v, self.a = weights["V"].transpose(1, 2).contiguous(), weights["a"].transpose(1, 2)
+        self.u = weights["U"].flatten(0, 1).t().contiguous()
+
+    def __call__(self, z: Tensor) -> Tensor:
+        """Scores (n, m + 1, |S|) of columns-first rows z (columns, n)."""
+        one = torch.ones(1, z.shape[1])
+        h = self.b.expand(-1, z.shape[1]).clone()
+        out = torch.empty(len(self.layer) + 1, len(self.u), z.shape[1])
+        torch.mm(self.u, self._hidden(h), out=out[0])
+        for step, (columns, matrix) in enumerate(self.layer, start=1):
+            h.addmm_(matrix, torch.cat([z[columns], one]))
+            torch.mm(self.u, self._hidden(h), out=out[step])
+        return (out - out[0])[self.position].permute(2, 0, 1)
+
+    def _hidden(self, h: Tensor) -> Tensor:
+        active = h.clamp(min=0).view(self.nets, self.width, -1)
+        return torch.baddbmm(self.a, self.v, active).relu_().flatten(0, 1)
+
+
+def _live(weights: Weights, groups: Tensor) -> list[bool]:
+    """Which features some network looks at, (m,)."""
+    by_mask = weights["e"].abs().amax(dim=(0, 2)) > 0
+    columns = weights["W"].abs().amax(dim=(0, 2)) > 0
+    return (by_mask | torch.zeros_like(by_mask).index_put((groups[columns],), torch.tensor(True))).tolist()

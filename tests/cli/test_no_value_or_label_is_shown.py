@@ -18,18 +18,18 @@ def scanned(home, lowtide):
     return lowtide("scan", home.survey, "--secret", "beast", "--steps", 40, *files)
 
 
-def test_they_are_in_the_data(home):
+def test_the_searched_values_and_labels_are_in_the_data(home):
     text = home.survey.read_text()
     assert set(leaks(text)) >= {*LABELS, "987654321", "P7-0000"}
 
 
-def test_nothing_on_the_screen(home, scanned, audited):
+def test_printed_output_shows_no_value_or_label(home, scanned, audited):
     for ran in (home.planned, home.released, scanned, audited):
         assert ran.code == 0
         assert leaks(ran.out + ran.err) == []
 
 
-def test_nothing_in_what_may_be_published(home, scanned, audited):
+def test_publishable_files_hold_no_value_or_label(home, scanned, audited):
     published = [home.folder / name for name in ("s.json", "s.html", "p.json", "p.html", "r.json", "a.json", "a.html")]
     published += [home.folder / "shared.card.json", home.folder / "shared.card.md"]
     published += list((home.folder / "figures").glob("*.svg"))
@@ -47,7 +47,7 @@ def test_the_secret_is_not_in_the_release(home):
         assert label not in home.shared.read_text()
 
 
-def test_a_plan_keeps_what_it_learnt_apart(home):
+def test_a_plan_keeps_learnt_values_in_its_private_part(home):
     plan = json.loads(home.plan.read_text())
     private = plan["mechanism"].pop("private")
     assert "north" in json.dumps(private)
@@ -56,7 +56,7 @@ def test_a_plan_keeps_what_it_learnt_apart(home):
     assert "north" not in json.dumps(plan)
 
 
-def test_errors_quote_nothing(home, lowtide, tmp_path):
+def test_error_messages_quote_no_value(home, lowtide, tmp_path):
     text = home.survey.read_text()
     broken = tmp_path / "broken.csv"
     for old, new in (("987654321.0", "987654321x"), ("ZEBRA", "ZEBRA,OKAPI"), ("P7-00001", '"P7-00001')):
