@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lowtide.errors import LowtideError, booleans, check_rows, check_shape, class_codes
+from lowtide.checks import LowtideError, booleans, check_rows, check_shape, class_codes
 
 
 def test_booleans_of_a_shape():

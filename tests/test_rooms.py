@@ -12,6 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "lowtide"
 ROOMS = (
     "types",
     "errors",
+    "checks",
     "interface",
     "protocols",
     "formatting",

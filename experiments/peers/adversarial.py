@@ -20,7 +20,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
-from lowtide.errors import LowtideError, count, within
+from lowtide.checks import LowtideError, count, within
 from lowtide.images.convnets import to_input
 from lowtide.images.encoder import Images, as_images
 from lowtide.training import one_thread, seeded

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from lowtide.errors import LowtideError, within
+from lowtide.checks import LowtideError, within
 from lowtide.types import Floats, Labels
 from peers.hiders import Rival, Transform
 

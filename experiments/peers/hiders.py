@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from sklearn.feature_selection import mutual_info_classif
 
 from lowtide.auditing.utility import column_rms, overall_rms
-from lowtide.errors import LowtideError, count, within
+from lowtide.checks import LowtideError, count, within
 from lowtide.features import Features, one_per_column
 from lowtide.types import Bools, Floats, Labels
 

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 
 from lowtide.auditing.utility import overall_rms, relative
-from lowtide.errors import LowtideError, count, within
+from lowtide.checks import LowtideError, count, within
 from lowtide.images.encoder import Grid, Images, Stack, as_images, mean_image
 from lowtide.types import Bools, Ints, Pixels
 

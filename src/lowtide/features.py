@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lowtide.errors import LowtideError, booleans, count
+from lowtide.checks import LowtideError, booleans, count
 from lowtide.types import Bools, Ints
 
 

@@ -5,14 +5,18 @@ one, and `import lowtide` stays light. Another package adds a kind by the entry 
 value is a `Modality`; its module must be light, too, since the command line reads its options.
 """
 
+from __future__ import annotations
+
 import importlib
 from collections.abc import Iterable
 from functools import cache
 from importlib import metadata
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from lowtide.errors import LowtideError, one_of
-from lowtide.protocols import Modality
+
+if TYPE_CHECKING:  # the command line reads the registry before anything else, and protocols import NumPy
+    from lowtide.protocols import Modality
 
 GROUP = "lowtide.modalities"
 _OURS = {

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lowtide.errors import LowtideError, check_rows, count
+from lowtide.checks import LowtideError, check_rows, count
 from lowtide.types import Bools, Floats, Labels
 
 

@@ -17,8 +17,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from lowtide.checks import LowtideError, one_of, within
 from lowtide.density.objectives import mean_with_interval
-from lowtide.errors import LowtideError, one_of, within
 from lowtide.interface import Estimate
 from lowtide.labels import Classes, Label, is_vector, read_classes
 from lowtide.tables.encoder import read_rows

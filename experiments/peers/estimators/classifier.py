@@ -15,7 +15,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import StratifiedKFold
 
-from lowtide.errors import LowtideError, count, one_of
+from lowtide.checks import LowtideError, count, one_of
 from lowtide.splits import fold_numbers
 from lowtide.types import Floats, Labels
 from peers.estimators.base import Baseline, SecretKind

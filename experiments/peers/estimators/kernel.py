@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import logsumexp
 
-from lowtide.errors import one_of, within
+from lowtide.checks import one_of, within
 from lowtide.types import Floats, Labels
 from peers.estimators.base import Baseline, Scaler, SecretKind, in_chunks, squared_distances
 

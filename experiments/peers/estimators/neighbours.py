@@ -11,7 +11,7 @@ import numpy as np
 from scipy.spatial import KDTree
 from scipy.special import digamma
 
-from lowtide.errors import LowtideError, count
+from lowtide.checks import LowtideError, count
 from lowtide.types import Floats, Labels
 from peers.estimators.base import Baseline, Scaler, SecretKind, in_chunks
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lowtide.errors import count
+from lowtide.checks import count
 from lowtide.types import Floats, Labels
 from peers.estimators.base import Baseline, SecretKind
 

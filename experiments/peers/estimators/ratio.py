@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lowtide.errors import count, within
+from lowtide.checks import count, within
 from lowtide.splits import fold_numbers
 from lowtide.types import Bools, Floats, Labels
 from peers.estimators.base import Baseline, Scaler, SecretKind

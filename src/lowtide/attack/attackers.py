@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import clone
 
 from lowtide.attack.scores import Calibration, calibrate
-from lowtide.errors import LowtideError, check_rows
+from lowtide.checks import LowtideError, check_rows
 from lowtide.splits import grouped, stratified, stream
 from lowtide.training import one_thread
 from lowtide.types import Floats, Labels

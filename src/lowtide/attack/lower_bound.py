@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
 from lowtide.attack.panel import AttackReport
-from lowtide.errors import LowtideError, class_codes, real, within
+from lowtide.checks import LowtideError, class_codes, real, within
 from lowtide.splits import generator, random_folds
 from lowtide.types import Floats, Labels
 

@@ -20,7 +20,7 @@ from lowtide.attack.attackers import (
     is_classifier,
     plugged_attackers,
 )
-from lowtide.errors import LowtideError, booleans, one_of, within
+from lowtide.checks import LowtideError, booleans, one_of, within
 from lowtide.interface import Attack
 from lowtide.labels import read_classes
 from lowtide.progress import progress_bar

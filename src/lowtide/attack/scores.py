@@ -8,8 +8,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 from scipy.stats import binomtest, norm, rankdata
 
+from lowtide.checks import LowtideError, class_codes, probabilities, within
 from lowtide.density.objectives import mean_with_interval
-from lowtide.errors import LowtideError, class_codes, probabilities, within
 from lowtide.interface import Estimate
 from lowtide.types import Floats, Labels
 

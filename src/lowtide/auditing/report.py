@@ -15,7 +15,7 @@ from lowtide import modalities
 from lowtide.attack.lower_bound import LowerBound, audit_divergence
 from lowtide.attack.panel import AttackReport, attack
 from lowtide.auditing.utility import AttackOptions, Change, UtilityReport
-from lowtide.errors import LowtideError, one_of, within
+from lowtide.checks import LowtideError, one_of, within
 from lowtide.formatting import html_of, in_ascii, interval, percentages, text_of
 from lowtide.interface import Attack, Estimate, Reported, TextTable
 from lowtide.protocols import Modality

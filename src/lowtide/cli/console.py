@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lowtide.errors import LowtideError
-from lowtide.report.console import write_json
+from lowtide.files import write_whole
 
 OK, GATE_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 P = ParamSpec("P")
@@ -131,7 +131,7 @@ def emit_json(path: Path | None, make: Callable[[], Any]) -> None:
     if path is None:
         return
     if str(path) != "-":
-        write_json(path, make())
+        write_whole(path, json.dumps(make(), indent=2, allow_nan=False) + "\n")
         return
     print(json.dumps(make(), indent=2, allow_nan=False), file=STDOUT.get() or sys.stdout)
 

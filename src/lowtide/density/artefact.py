@@ -13,10 +13,10 @@ from scipy import sparse
 
 from lowtide import modalities
 from lowtide.bundles import read_bundle, write_bundle
+from lowtide.checks import LowtideError, check_rows, count
 from lowtide.density.critics import CRITICS
 from lowtide.density.critics.base import Critic
 from lowtide.density.objectives import mean_with_interval, normalise
-from lowtide.errors import LowtideError, check_rows, count
 from lowtide.features import Features
 from lowtide.interface import Estimate
 from lowtide.labels import Classes, Label

@@ -18,12 +18,12 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import t as student
 from torch import Tensor
 
+from lowtide.checks import LowtideError, check_shape
 from lowtide.density.artefact import FitReport
 from lowtide.density.bag_training import BATCH, BagData, BagTrainer, Kept, TermStart
 from lowtide.density.critics.bag import WEIGHTINGS, Bag, Weighting, average, log_odds
 from lowtide.density.critics.base import Critic, Null
 from lowtide.density.objectives import Checkpoints, Options, fingerprint, normalise, nothing_found
-from lowtide.errors import LowtideError, check_shape
 from lowtide.features import Features
 from lowtide.interface import Estimate
 from lowtide.labels import Classes

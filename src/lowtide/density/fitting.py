@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from lowtide import modalities
+from lowtide.checks import LowtideError, check_rows
 from lowtide.density.artefact import Density, Encoder, FitReport
 from lowtide.density.bag_fitting import fit_bag
 from lowtide.density.critics.base import Critic, Null
@@ -21,7 +22,6 @@ from lowtide.density.critics.paper import PaperCritic, train, train_sparse
 from lowtide.density.crossfit import fit_masked
 from lowtide.density.objectives import Options, mean_with_interval
 from lowtide.density.streaming import Blocks, ReadFirst, fit_stream
-from lowtide.errors import LowtideError, check_rows
 from lowtide.features import Features
 from lowtide.labels import Classes, is_vector, read_classes
 from lowtide.splits import derived_seed, read_groups

@@ -27,7 +27,7 @@ from scipy.stats import t as student
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from lowtide.errors import LowtideError, one_of, within
+from lowtide.checks import LowtideError, one_of, within
 from lowtide.files import whole_path
 from lowtide.interface import Estimate
 from lowtide.types import Floats

@@ -12,10 +12,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from lowtide.checks import count, one_of, within
 from lowtide.density.artefact import Attribution, Density, FitReport, TermConditionals
 from lowtide.density.fitting import fit_density
 from lowtide.density.objectives import OBJECTIVES, Options
-from lowtide.errors import count, one_of, within
 from lowtide.features import Features
 from lowtide.interface import Estimate
 from lowtide.splits import derived_seed

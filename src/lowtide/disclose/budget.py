@@ -21,11 +21,11 @@ from torch import Tensor
 
 from lowtide import modalities
 from lowtide.bundles import read_bundle, write_bundle
+from lowtide.checks import LowtideError, real, within
 from lowtide.density.artefact import Density
 from lowtide.density.objectives import mean_with_interval
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.noise import KeyedNoise
-from lowtide.errors import LowtideError, real, within
 from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.labels import Classes
 from lowtide.types import Bools, Floats, Ints

@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lowtide.checks import LowtideError, booleans, check_shape, count, probabilities, within
 from lowtide.disclose.membership import SIDES, Membership
-from lowtide.errors import LowtideError, booleans, check_shape, count, probabilities, within
 from lowtide.interface import Guarantee
 from lowtide.theory import composition, hockey_stick, response
 from lowtide.types import Bools, Floats

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from lowtide.errors import LowtideError, booleans, check_shape, class_codes, count, within
+from lowtide.checks import LowtideError, booleans, check_shape, class_codes, count, within
 from lowtide.interface import Estimate
 from lowtide.theory import hockey_stick, response
 from lowtide.types import Floats

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.ciphers.modes import ECB
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from lowtide.errors import LowtideError, LowtideTypeError, count
+from lowtide.checks import LowtideError, LowtideTypeError, count
 from lowtide.files import write_whole
 from lowtide.types import Floats
 

@@ -11,12 +11,12 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from lowtide import modalities
+from lowtide.checks import LowtideError, one_of, within
 from lowtide.density.tide import TIDE
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.certificate import PolicyName
 from lowtide.disclose.noise import open_noise
 from lowtide.disclose.rehearsal import Planner, Task
-from lowtide.errors import LowtideError, one_of, within
 from lowtide.progress import progress_bar
 from lowtide.protocols import Modality
 

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lowtide.attack.panel import AttackReport
+from lowtide.checks import LowtideError, check_rows
 from lowtide.density.objectives import with_overlooked
 from lowtide.density.tide import TIDE
 from lowtide.disclose.budget import Budget, Hider
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import Certificate, PolicyName
-from lowtide.errors import LowtideError, check_rows
 from lowtide.interface import Estimate
 from lowtide.labels import Classes, is_vector, read_classes
 from lowtide.types import Bools, Labels

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lowtide.checks import count
 from lowtide.density.critics.base import Critic
-from lowtide.errors import count
 from lowtide.images.causal import CausalNet
 from lowtide.images.encoder import Grid
 from lowtide.types import Ints, Pixels

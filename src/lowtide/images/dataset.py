@@ -16,9 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from lowtide.checks import LowtideError, check_rows, count
 from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.disclose.plan_file import Plan
-from lowtide.errors import LowtideError, check_rows, count, note
+from lowtide.errors import note
 from lowtide.images.encoder import Chosen, Images, as_images
 from lowtide.images.files import Header, Size, UnusableError, look, quiet, spread
 from lowtide.images.folder import NO_LABELS, FileImages, ImageFolder, Skipped, cached, open_npz

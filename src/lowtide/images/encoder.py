@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lowtide.errors import LowtideError, count
+from lowtide.checks import LowtideError, count
 from lowtide.features import Features, patches
 from lowtide.types import Floats, Ints, Pixels
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 
-from lowtide.errors import LowtideError, count, one_of, real, within
+from lowtide.checks import LowtideError, count, one_of, real, within
 from lowtide.formatting import percent
 from lowtide.images.encoder import Grid
 from lowtide.interface import NATS_PER_BIT

@@ -23,9 +23,9 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from torch import Tensor
 
+from lowtide.checks import LowtideError, count, one_of, within
 from lowtide.disclose.budget import Parts, Point, density_parts, ordered_parts, read_density, read_mask, read_ordered
 from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
-from lowtide.errors import LowtideError, count, one_of, within
 from lowtide.images.encoder import Grid, Images
 from lowtide.types import Bools, Floats, Ints, Pixels
 

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from lowtide.checks import LowtideError, count
 from lowtide.disclose.budget import Hider, reading
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import Certificate, certify_fixed, certify_paper, certify_sequential
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise, row_ids
 from lowtide.disclose.rehearsal import Check, Rehearsal, Task, Tick, read_secret, read_utility, refuse_few
-from lowtide.errors import LowtideError, count
 from lowtide.images.encoder import Grid, Images, as_images
 from lowtide.images.fitting import fit_images
 from lowtide.images.mechanism import (

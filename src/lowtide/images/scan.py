@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lowtide.checks import LowtideError, check_rows
 from lowtide.density.artefact import Density
 from lowtide.density.tide import TIDE
-from lowtide.errors import LowtideError, check_rows
 from lowtide.formatting import html_of, text_of
 from lowtide.images.encoder import Chosen, Grid, ImageEncoder, as_images, mean_image
 from lowtide.interface import NATS_PER_BIT, Estimate, Reported, TextTable

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from lowtide.errors import LowtideError, booleans, count
+from lowtide.checks import LowtideError, booleans, count
 from lowtide.formatting import plain
 from lowtide.images import heatmaps, sheets
 from lowtide.images.encoder import Chosen, Grid, as_images, mean_image

@@ -19,7 +19,7 @@ from typing import IO, Protocol
 import numpy as np
 import pyarrow as pa
 
-from lowtide.errors import LowtideError, count
+from lowtide.checks import LowtideError, count
 from lowtide.files import cannot_write, whole_path, write_whole
 from lowtide.images import layouts
 from lowtide.images.files import encode, spread

@@ -20,9 +20,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from lowtide.auditing.report import AuditReport
+from lowtide.checks import LowtideError, booleans
 from lowtide.disclose.budget import Reading
 from lowtide.disclose.card import ReleaseCard
-from lowtide.errors import LowtideError, booleans
 from lowtide.files import write_whole
 from lowtide.formatting import interval, number, percent, percents, plain, shown
 from lowtide.interface import Attack, Estimate

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pajson
 
-from lowtide.errors import LowtideError, count
+from lowtide.checks import LowtideError, count
 from lowtide.table_files import formats
 from lowtide.table_files.separated import infer_separated, read_separated, separated_names
 

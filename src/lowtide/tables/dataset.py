@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lowtide.checks import LowtideError, check_rows
 from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.disclose.plan_file import Plan
-from lowtide.errors import LowtideError, check_rows, note
+from lowtide.errors import note
 from lowtide.interface import TextTable
 from lowtide.labels import check_secret_values
 from lowtide.protocols import Changed, Dataset, Locks, Matched, PlanView

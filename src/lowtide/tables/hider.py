@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from lowtide.checks import LowtideError, check_shape
 from lowtide.disclose.budget import Hider, reading
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.noise import KeyedNoise, row_ids
-from lowtide.errors import LowtideError, check_shape
 from lowtide.tables import columns
 from lowtide.tables.encoder import TableEncoder
 from lowtide.tables.layout import column_names, column_starts, owners

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from lowtide.errors import LowtideError, probabilities, within
+from lowtide.checks import LowtideError, probabilities, within
 from lowtide.features import Features
 from lowtide.tables.encoder import TableEncoder
 from lowtide.theory import calibration, response

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from lowtide.checks import LowtideError, check_shape, one_of, within
 from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
-from lowtide.errors import LowtideError, check_shape, one_of, within
 from lowtide.features import Features
 from lowtide.tables import layout
 from lowtide.tables.encoder import TableEncoder, read_encoder

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike
 
+from lowtide.checks import LowtideError, check_rows
 from lowtide.density.artefact import Density
 from lowtide.density.objectives import mean_with_interval
 from lowtide.density.tide import TIDE
-from lowtide.errors import LowtideError, check_rows
 from lowtide.formatting import html_of, text_of
 from lowtide.interface import NATS_PER_BIT, Estimate, Reported, TextTable
 from lowtide.labels import read_classes

@@ -19,8 +19,8 @@ from sklearn.preprocessing import StandardScaler
 from lowtide.attack.scores import accuracy, auc
 from lowtide.auditing import utility as measures
 from lowtide.auditing.utility import Change, ColumnChange, Data, Prediction, UtilityReport
+from lowtide.checks import LowtideError, count, one_of, real, within
 from lowtide.density.objectives import mean_with_interval
-from lowtide.errors import LowtideError, count, one_of, real, within
 from lowtide.interface import Estimate
 from lowtide.labels import is_vector
 from lowtide.splits import at_random, derived_seed, generator, stratified, stream

@@ -24,7 +24,7 @@ from typing import Any, Literal
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from lowtide.auditing.utility import Change
-from lowtide.errors import LowtideError, LowtideTypeError, count, one_of
+from lowtide.checks import LowtideError, LowtideTypeError, count, one_of
 
 Kind = Literal["emoji", "entity", "url", "hashtag", "handle", "acronym", "ideograph", "word"]
 Joining = Literal["keep", "split", "drop"]

@@ -23,10 +23,10 @@ from scipy import sparse
 from sklearn.utils.extmath import randomized_svd
 from torch import Tensor
 
+from lowtide.checks import LowtideError, count
 from lowtide.density.artefact import Density
 from lowtide.density.fitting import fit_critic, read_secret
 from lowtide.density.objectives import Options
-from lowtide.errors import LowtideError, count
 from lowtide.features import Features
 from lowtide.splits import read_groups
 from lowtide.texts.cleaning import checked, cleaner, pattern

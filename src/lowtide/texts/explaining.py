@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.special import gammaln, softmax
 
+from lowtide.checks import LowtideError, count, one_of
 from lowtide.density.artefact import Density
-from lowtide.errors import LowtideError, count, one_of
 from lowtide.formatting import html_of, printable, text_of, visible
 from lowtide.interface import NATS_PER_BIT, TextTable
 from lowtide.labels import Label

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lowtide.errors import LowtideError, count
+from lowtide.checks import LowtideError, count
 from lowtide.formatting import interval, shown
 from lowtide.interface import Estimate
 

@@ -9,12 +9,12 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lowtide.checks import LowtideError, count
 from lowtide.density.artefact import Density
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import Certificate, full_disclosure
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
 from lowtide.disclose.rehearsal import Check, Rehearsal, Task, Tick, read_secret, read_utility, refuse_few
-from lowtide.errors import LowtideError, count
 from lowtide.labels import Classes
 from lowtide.splits import read_groups, stream
 from lowtide.texts.encoder import TextEncoder, as_texts, fit_texts, learn_similar

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lowtide.checks import LowtideError, within
 from lowtide.disclose.budget import (
     Budget,
     Parts,
@@ -20,7 +21,6 @@ from lowtide.disclose.budget import (
     read_mask,
     read_ordered,
 )
-from lowtide.errors import LowtideError, within
 from lowtide.texts.terms import Vocabulary
 from lowtide.types import Bools, Floats, Ints
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from lowtide.checks import within
 from lowtide.density.artefact import Density
-from lowtide.errors import within
 from lowtide.formatting import printable
 from lowtide.interface import NATS_PER_BIT
 from lowtide.texts.cleaning import checked

@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import log_expit, ndtri
 
+from lowtide.checks import LowtideError, check_rows, count, within
 from lowtide.density.artefact import Density, TermConditionals
 from lowtide.density.critics.bag import log_odds_quantiles, witnesses
 from lowtide.density.tide import TIDE
-from lowtide.errors import LowtideError, check_rows, count, within
 from lowtide.formatting import html_of, printable, text_of
 from lowtide.interface import NATS_PER_BIT, Estimate, Reported, TextTable
 from lowtide.labels import Label

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from markupsafe import Markup
 
+from lowtide.checks import LowtideError, count
 from lowtide.disclose.budget import Reading
 from lowtide.disclose.card import ReleaseCard
-from lowtide.errors import LowtideError, count
 from lowtide.formatting import interval, number, plain, shown, visible
 from lowtide.interface import NATS_PER_BIT
 from lowtide.report.html import FEWEST, Drawing, Findings, Mark, Outline, Section, fill

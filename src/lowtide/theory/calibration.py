@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lowtide.errors import LowtideError, broadcast, one_of, real, within
+from lowtide.checks import LowtideError, broadcast, one_of, real, within
 from lowtide.theory import hockey_stick
 from lowtide.theory.hockey_stick import DIRECTIONS, Direction
 from lowtide.types import Bools, Floats

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lowtide.errors import LowtideError, broadcast, within
+from lowtide.checks import LowtideError, broadcast, within
 from lowtide.interface import Guarantee
 from lowtide.types import Floats
 

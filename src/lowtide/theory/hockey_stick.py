@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erfcx, log_ndtr, logsumexp
 
-from lowtide.errors import LowtideError, broadcast, one_of, probabilities, real, share, within
+from lowtide.checks import LowtideError, broadcast, one_of, probabilities, real, share, within
 from lowtide.types import Floats
 
 Direction = Literal["forward", "reverse", "both"]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lowtide.errors import LowtideError, broadcast, count, one_of, within
+from lowtide.checks import LowtideError, broadcast, count, one_of, within
 from lowtide.theory.hockey_stick import DIRECTIONS, Direction, log_theta
 from lowtide.types import Floats
 

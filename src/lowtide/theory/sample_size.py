@@ -2,7 +2,7 @@
 
 import math
 
-from lowtide.errors import LowtideError, count, within
+from lowtide.checks import LowtideError, count, within
 
 
 def tide(

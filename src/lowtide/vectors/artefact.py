@@ -17,10 +17,10 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from lowtide.bundles import read_bundle, write_bundle
+from lowtide.checks import LowtideError, check_shape
 from lowtide.density.artefact import FitReport, read_report
 from lowtide.density.critics.paper import network_from_tensors, network_tensors
 from lowtide.density.objectives import mean_with_interval
-from lowtide.errors import LowtideError, check_shape
 from lowtide.interface import Estimate
 from lowtide.tables.encoder import TableEncoder, read_encoder
 from lowtide.types import Floats

@@ -16,11 +16,11 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from lowtide.checks import LowtideError, check_rows, count, one_of, within
 from lowtide.density.artefact import FitReport
 from lowtide.density.fitting import train_paper
 from lowtide.density.objectives import OBJECTIVES, Options, mean_with_interval
 from lowtide.density.tide import RECIPES, Recipe, read_seed, warn_if_overfitted
-from lowtide.errors import LowtideError, check_rows, count, one_of, within
 from lowtide.interface import Estimate
 from lowtide.progress import progress_bar
 from lowtide.splits import others, random_folds, some_rows

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, xlogy
 
-from lowtide.errors import LowtideError, check_shape, count, probabilities, real, share, within
+from lowtide.checks import LowtideError, check_shape, count, probabilities, real, share, within
 from lowtide.features import Features, one_per_column
 from lowtide.interface import Sample, X
 from lowtide.types import Bools, Floats, Labels

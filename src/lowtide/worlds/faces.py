@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import xlogy
 
-from lowtide.errors import LowtideError, count, within
+from lowtide.checks import LowtideError, count, within
 from lowtide.features import patches
 from lowtide.interface import Sample
 from lowtide.types import Bools, Floats, Ints, Labels

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import entr, xlogy
 
-from lowtide.errors import LowtideError, check_shape, count, real, within
+from lowtide.checks import LowtideError, check_shape, count, real, within
 from lowtide.features import one_per_column
 from lowtide.interface import Sample
 from lowtide.types import Bools, Floats, Labels

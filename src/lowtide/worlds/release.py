@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, ndtr, xlogy
 
-from lowtide.errors import LowtideError, booleans, broadcast, real, within
+from lowtide.checks import LowtideError, booleans, broadcast, real, within
 from lowtide.theory import hockey_stick
 from lowtide.types import Bools, Floats
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import logsumexp
 
-from lowtide.errors import LowtideError, check_shape, count, within
+from lowtide.checks import LowtideError, check_shape, count, within
 from lowtide.features import one_per_column
 from lowtide.interface import Sample
 from lowtide.types import Bools, Floats, Ints, Labels
