@@ -39,8 +39,8 @@ def fitted(features: Features, seed: int) -> tuple[Density, np.ndarray]:
     """A density fitted to rows in which every tenth feature tells a little."""
     rng = np.random.default_rng(seed)
     s = rng.integers(0, 2, 600)
-    told = np.isin(features.groups, np.arange(0, len(features), 10))
-    x = rng.standard_normal((600, len(features.groups))) + 0.3 * s[:, None] * told
+    leakage = np.isin(features.groups, np.arange(0, len(features), 10))
+    x = rng.standard_normal((600, len(features.groups))) + 0.3 * s[:, None] * leakage
     tide = TIDE(features=features, max_steps=160, folds=2, random_state=seed).fit(x.astype(np.float32), s)
     if not isinstance(tide.artefact, Density):
         raise TypeError("a finite secret gives a Density")

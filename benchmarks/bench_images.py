@@ -71,14 +71,14 @@ def fit_time(folder: Path, patch: int, *, quick: bool, seed: int) -> dict[str, A
     start = time.perf_counter()
     tide.fit(x[train], s[train])
     seconds = time.perf_counter() - start
-    told = tide.information(x[~train], s[~train])
+    leakage = tide.information(x[~train], s[~train])
     held_out = tide.information_
     return {
         "patch": patch,
         "seconds": seconds,
-        "test bits": told.bits.value,
-        "low": told.bits.low,
-        "high": told.bits.high,
+        "test bits": leakage.bits.value,
+        "low": leakage.bits.low,
+        "high": leakage.bits.high,
         "cross-fitted bits": held_out.bits.value if held_out else None,
     }
 

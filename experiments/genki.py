@@ -114,8 +114,8 @@ def show(table: Sequence[Judged], clean: Judged, half: Judged, guess: float, bit
         ["patch", "ε", "pixels kept", "paper", "fixed attacker", "retrained attacker", "which"],
         rows,
     )
-    told = ", ".join(f"{value:.3f} ({patch} px)" for patch, value in bits.items())
-    print(f"information on the test faces, in bits: {told}; the paper prints {PAPER_BITS}")
+    leakage = ", ".join(f"{value:.3f} ({patch} px)" for patch, value in bits.items())
+    print(f"information on the test faces, in bits: {leakage}; the paper prints {PAPER_BITS}")
 
 
 def draw_faces(faces: Faces, densities: dict[int, Density], path: Path, seed: int) -> None:
@@ -125,8 +125,10 @@ def draw_faces(faces: Faces, densities: dict[int, Density], path: Path, seed: in
     rows = [("original", list(pixels))]
     for patch, density in densities.items():
         grid = Grid(*faces.images.shape, patch)
-        told = np.abs(np.asarray(density.conditionals(pixels))).max(axis=-1)
-        rows.append((f"{patch} px", [heat(face, row, grid, most=1.0) for face, row in zip(pixels, told, strict=True)]))
+        leakage = np.abs(np.asarray(density.conditionals(pixels))).max(axis=-1)
+        rows.append(
+            (f"{patch} px", [heat(face, row, grid, most=1.0) for face, row in zip(pixels, leakage, strict=True)])
+        )
     none = np.zeros(len(grid), dtype=bool)
     flags = all_flags(faces.images, PaperPatches(density, THRESHOLDS[0], none, none))
     rows.append((f"{patch} px, ε = {THRESHOLDS[0]}", list(hide(faces, grid, flags, seed).read(some))))

@@ -27,12 +27,12 @@ class Series:
 
     Attributes:
         kept: what is kept, along the horizontal axis.
-        told: what is told about the secret, along the vertical one.
+        leakage: what is told about the secret, along the vertical one.
         ours: whether it is drawn as the main thing.
     """
 
     kept: Sequence[float]
-    told: Sequence[float]
+    leakage: Sequence[float]
     ours: bool = False
 
 
@@ -79,7 +79,7 @@ def _draw(axis: Axes, name: str, series: Series, number: int) -> None:
     places = sorted(range(len(series.kept)), key=lambda k: series.kept[k])
     axis.plot(
         [series.kept[k] for k in places],
-        [series.told[k] for k in places],
+        [series.leakage[k] for k in places],
         label=name,
         color=COLOURS[number % len(COLOURS)],
         marker=MARKERS[number % len(MARKERS)],

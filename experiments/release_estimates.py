@@ -55,10 +55,10 @@ def release(name: str, world: EnumerableWorld, policy: PolicyName, budget: float
     x, s = world.sample(2000, seed=seed)
     tide = TIDE(max_steps=steps, random_state=seed, progress=False)
     fitted = Obfuscator(tide, policy, budget=budget, progress=False, random_state=seed).fit(x, s)
-    hidden, told = fitted.flags(world.atoms), fitted.check_.measured
+    hidden, leakage = fitted.flags(world.atoms), fitted.check_.measured
     share = float((world.joint.sum(axis=0)[:, None] * hidden).sum() / hidden.shape[1])
     exact = world.release(hidden).information()
-    return Run(name, policy, budget, share, exact, told.value, told.low, told.high)
+    return Run(name, policy, budget, share, exact, leakage.value, leakage.low, leakage.high)
 
 
 def main() -> None:

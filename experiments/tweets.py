@@ -24,7 +24,7 @@ from lowtide.errors import LowtideError
 from lowtide.files import write_whole
 from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.report.console import parse_arguments, print_table, write_json
-from lowtide.texts.lists import TermLists, ToldTerm
+from lowtide.texts.lists import TermLeak, TermLists
 from lowtide.texts.reading import TextSet, read_texts
 from lowtide.texts.scan import TermTable, scan_terms, top_terms
 from lowtide.texts.terms import TermOptions
@@ -67,19 +67,19 @@ def main() -> None:
     options = parse_arguments(__doc__ or "")
     parts = load(options.data, options.quick)
     start = monotonic()
-    density, told = ours(parts, options.seed)
+    density, leakage = ours(parts, options.seed)
     say(f"our density: {monotonic() - start:.0f} s")
-    told += regression(parts, density)
-    told += papers(parts, options.quick, options.seed)
-    show_information(told)
+    leakage += regression(parts, density)
+    leakage += papers(parts, options.quick, options.seed)
+    show_information(leakage)
     table = scan_terms(density, parts["train"][0].texts, labels(parts["train"][1]), groups=parts["train"][0].groups)
     show_terms(table)
     released = releases(parts, quick=options.quick, seed=options.seed)
     show_releases(released)
     stem = (options.json or Path("tweets.json")).with_suffix("")
     if options.json is not None:
-        rows = {"information": [asdict(one) for one in told], "releases": [asdict(one) for one in released]}
-        write_json(options.json, {**rows, "ratio": ratio(told), "terms": plain_terms(table)})
+        rows = {"information": [asdict(one) for one in leakage], "releases": [asdict(one) for one in released]}
+        write_json(options.json, {**rows, "ratio": ratio(leakage), "terms": plain_terms(table)})
     figures = stem.with_suffix(".terms.svg"), stem.with_suffix(".frontier.png")
     words = lists(table, len(parts["train"][1]))
     write_whole(figures[0], draw_lists(words, "Words that tell the party", most=TOP))
@@ -184,20 +184,20 @@ def judged(model: str, parts: Parts, gains: Callable[[TextSet], Floats], log_pri
     return found
 
 
-def ratio(told: list[Told]) -> float:
+def ratio(leakage: list[Told]) -> float:
     """Our information on the test authors over that of the regression."""
-    test = {one.model: one.bits for one in told if one.texts == "test"}
+    test = {one.model: one.bits for one in leakage if one.texts == "test"}
     return test["ours"] / test["TF-IDF and regression"]
 
 
-def show_information(told: list[Told]) -> None:
+def show_information(leakage: list[Told]) -> None:
     """Bits and accuracy, on training texts and on those of other authors."""
-    by = {(one.model, one.texts): one for one in told}
-    models = list(dict.fromkeys(one.model for one in told))
+    by = {(one.model, one.texts): one for one in leakage}
+    models = list(dict.fromkeys(one.model for one in leakage))
     columns = ["model", "bits, training texts", "bits, unseen authors", "right %, training", "right %, unseen"]
     rows = [(m, by[m, "train"].bits, by[m, "test"].bits, by[m, "train"].right, by[m, "test"].right) for m in models]
     print_table("What tweets tell about the party", columns, rows, note=f"the paper prints {PAPER_BITS} bits")
-    print(f"ours / TF-IDF and regression, unseen authors: {ratio(told):.3f}")
+    print(f"ours / TF-IDF and regression, unseen authors: {ratio(leakage):.3f}")
 
 
 def show_terms(table: TermTable) -> None:
@@ -225,7 +225,7 @@ def lists(table: TermTable, texts: int) -> TermLists:
     """The same terms for the figure (paper, Fig. 3)."""
     every = tuple(
         tuple(
-            ToldTerm(
+            TermLeak(
                 table.terms[j],
                 int(table.texts[j]),
                 *(estimate(table, j, place, what) for what in ("conditional", "alone", "pmi")),

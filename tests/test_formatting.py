@@ -42,9 +42,9 @@ def a_table_scan():
 
 def an_image_scan():
     grid = Grid(8, 8, 1, 4)
-    told, error = np.array([0.1, 0.4, 0.0, 0.2]), np.full(4, 0.01)
+    leakage, error = np.array([0.1, 0.4, 0.0, 0.2]), np.full(4, 0.01)
     counted = ((500, 100), np.zeros((8, 8, 1), np.uint8), 1700, 2, 0.5, float(np.log(2)), None, "smile")
-    return ImageScan(around(0.4), grid, told, error, told, error, *counted)
+    return ImageScan(around(0.4), grid, leakage, error, leakage, error, *counted)
 
 
 def a_text_scan():

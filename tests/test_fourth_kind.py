@@ -9,6 +9,7 @@ import json
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -32,6 +33,8 @@ class Series(np.ndarray):
 @dataclass(frozen=True)
 class SeriesOptions:
     """How series are cut."""
+
+    default_budget: ClassVar[float] = 0.02
 
     window: int = option(2, "numbers in a window", verbs=("scan", "plan"), least=1)
 

@@ -50,8 +50,8 @@ def job(request, tmp_path_factory):
     done = release(data, made, folder / target, progress=False)
     reading = {name: value for name, value in options.items() if name != "patch"}
     found = audit(folder / target, data, secret, attackers=ATTACKERS[kind], progress=False, **reading)
-    told = scan(data, secret, steps=60, progress=False, **options)
-    return kind, told, made, done, found
+    leakage = scan(data, secret, steps=60, progress=False, **options)
+    return kind, leakage, made, done, found
 
 
 def same(found, recorded, at=""):
@@ -71,8 +71,8 @@ def same(found, recorded, at=""):
 
 
 def test_scan_gives_the_recorded_answer(job):
-    kind, told, *_ = job
-    said, recorded = told.to_json(), RECORDED[kind]["scan"]
+    kind, leakage, *_ = job
+    said, recorded = leakage.to_json(), RECORDED[kind]["scan"]
     same(said["information_nats"], recorded["information"])
     same(said["entropy_nats"], recorded["entropy"])
     if kind == "images":

@@ -75,9 +75,9 @@ def test_lists_of_texts_go_through_every_verb():
     own = (("red", "rose"), ("blue", "sky"))
     texts = [" ".join([*rng.choice(words, 4), str(rng.choice(own[k]))]) for k in side]
     found = scan(texts, side, min_count=2, **FAST)
-    told = warn("apple red cloud", found.density, budget=0.1)
-    assert "red" in told.remedy.words
-    assert "red" in told._repr_html_()
+    leakage = warn("apple red cloud", found.density, budget=0.1)
+    assert "red" in leakage.remedy.words
+    assert "red" in leakage._repr_html_()
     made = plan(texts, side, kept=0.8, keep=("apple",), progress=False)
     shown = release(texts, made).data
     assert not [word for word in ("red", "rose", "blue", "sky") if word in " ".join(shown)]

@@ -40,7 +40,7 @@ class FittedFilter:
 
     Attributes:
         limit: k, in nats.
-        told: `KL(p(s|y) ‖ P_S)` that its own adversary saw in the last pass over the training images, in nats.
+        leakage: `KL(p(s|y) ‖ P_S)` that its own adversary saw in the last pass over the training images, in nats.
         lost: `KL(p(u|x) ‖ p(u|y))` in the same pass.
         shape: height, width and channels of the images.
         seed: of the noise.
@@ -50,7 +50,7 @@ class FittedFilter:
     """
 
     limit: float
-    told: float
+    leakage: float
     lost: float
     shape: tuple[int, int, int]
     seed: int
@@ -169,7 +169,7 @@ class AdversarialFilter:
             training = Training(self, opened, s, u, root)
             found = training.run()
         return tuple(
-            FittedFilter(one.limit, one.told, one.lost, opened.shape, self.seed, *one.nets, training.utility)
+            FittedFilter(one.limit, one.leakage, one.lost, opened.shape, self.seed, *one.nets, training.utility)
             for one in found
         )
 
@@ -179,5 +179,5 @@ def _answer(net: nn.Module, images: Images) -> Floats:
     """Probabilities of a network, (n, classes)."""
     parts = (np.arange(at, min(at + _CHUNK, len(images))) for at in range(0, len(images), _CHUNK))
     with one_thread():
-        told = [net(to_input(images.read(part))).double().softmax(dim=1) for part in parts]
-    return np.asarray(torch.cat(told).numpy())
+        leakage = [net(to_input(images.read(part))).double().softmax(dim=1) for part in parts]
+    return np.asarray(torch.cat(leakage).numpy())

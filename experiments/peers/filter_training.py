@@ -32,13 +32,13 @@ class Stage(NamedTuple):
 
     Attributes:
         limit: k, in nats.
-        told: `KL(p(s|y) ‖ P_S)` in the last pass.
+        leakage: `KL(p(s|y) ‖ P_S)` in the last pass.
         lost: `KL(p(u|x) ‖ p(u|y))` in the last pass.
         nets: copies of the filter and of the adversary.
     """
 
     limit: float
-    told: float
+    leakage: float
     lost: float
     nets: tuple[UNet, nn.Module]
 
@@ -137,18 +137,18 @@ class Training:
                 raw = self.utility(x).float().log_softmax(dim=1)
             y = self._released(x)
             useful, secret = (net(y).float().log_softmax(dim=1) for net in (self.utility, self.adversary))
-        lost, told = _kl(raw, useful), _kl(secret, self.log_prior)
-        descend(lost + self.options.weight * (told - limit).clamp(min=0).square(), optimiser)
+        lost, leakage = _kl(raw, useful), _kl(secret, self.log_prior)
+        descend(lost + self.options.weight * (leakage - limit).clamp(min=0).square(), optimiser)
         self.adversary.requires_grad_(True)
-        return told.item(), lost.item()
+        return leakage.item(), lost.item()
 
     def _adversary_step(self, optimiser: torch.optim.Optimizer) -> None:
         x, index = self._images()
         with torch.no_grad():
             y = self._released(x)
         with fast():
-            told = self.adversary(y)
-        descend(cross_entropy(told.float(), torch.from_numpy(self.s[index])), optimiser)
+            leakage = self.adversary(y)
+        descend(cross_entropy(leakage.float(), torch.from_numpy(self.s[index])), optimiser)
 
     def _released(self, x: Tensor) -> Tensor:
         """What the filter makes of inputs, as inputs, with fresh noise."""
@@ -166,8 +166,8 @@ class Training:
         net, adversary = copy.deepcopy(self.filter), copy.deepcopy(self.adversary)
         net.eval().requires_grad_(False)
         adversary.eval().requires_grad_(False)
-        told, lost = map(float, seen)
-        return Stage(limit, told, lost, (net, adversary))
+        leakage, lost = map(float, seen)
+        return Stage(limit, leakage, lost, (net, adversary))
 
 
 def _kl(log_p: Tensor, log_q: Tensor) -> Tensor:

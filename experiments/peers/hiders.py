@@ -170,9 +170,9 @@ class MutualInformation(Rival):
         features = _features(self.features, rows)
         hidden = _how_many(strength, features)
         state = int(np.random.SeedSequence([count("seed", self.seed, 0), _ROOM]).generate_state(1)[0])
-        told = mutual_info_classif(rows, codes, discrete_features=_counted(rows), random_state=state)
+        leakage = mutual_info_classif(rows, codes, discrete_features=_counted(rows), random_state=state)
         best = np.full(len(features), -np.inf)
-        np.maximum.at(best, features.groups, told)
+        np.maximum.at(best, features.groups, leakage)
         return _redaction(rows, features, np.argsort(-best, kind="stable")[:hidden])
 
 

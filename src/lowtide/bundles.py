@@ -100,7 +100,8 @@ def read_config(path: Path) -> dict[str, Any]:
             else f"cannot read {path}: {error.strerror}; check the path"
         ) from error
     except (ValueError, RecursionError) as error:
-        raise LowtideError(f"{source} is not JSON: truncated or altered; copy it again") from error
+        what = "the folder" if path.is_dir() else "it"
+        raise LowtideError(f"{source} is not JSON: truncated or altered; copy {what} again") from error
     if not isinstance(config, dict):
         raise LowtideError(f"{source} is not a configuration that Lowtide wrote; copy it again")
     return config

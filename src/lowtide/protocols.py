@@ -165,7 +165,8 @@ class Modality(Protocol):
     Attributes:
         name: such as `tables`; also what the plan file and a saved density say.
         nouns: what it calls its things.
-        options: a frozen dataclass of what a user may tell about this kind; the command line makes flags from it.
+        options: a frozen dataclass of what a user may tell about this kind; the command line makes flags from it, and
+            shows its class attribute `default_budget`.
         policies: names of the policies it has; the first is the default.
         mechanisms: names of the mechanisms it has; the first is the default.
         default_budget: what a release may tell when nothing is said, in nats.

@@ -212,6 +212,8 @@ def audit(
     made = plan if plan is None or isinstance(plan, Plan) else Plan.load(plan)
     gate, known = read_gate(fail_above), find_card(release, card)
     modality, said = _kind(release, "audit", options.pop("kind", None), options)
+    if made is not None and made.kind != modality.name:
+        raise LowtideError(f"the plan is for {made.kind}, and the release holds {modality.name}; name its own plan")
     matched = modality.match(release, reference, secret, said, utility=utility, progress=progress)
     data = matched.data
     found = audit_samples(

@@ -41,8 +41,8 @@ def test_noise_is_silenced_and_a_signal_is_not():
     codes = (rng.random(1000) < PRIOR[1]).astype(np.intp)
     noise = 5 * rng.standard_normal((1000, 2))
     assert calibrate(noise, codes, prior=PRIOR).beta < 0.02
-    told = noise * 0.2 + 3 * np.eye(2)[codes]
-    assert calibrate(told, codes, prior=PRIOR).gain > 0.4
+    leakage = noise * 0.2 + 3 * np.eye(2)[codes]
+    assert calibrate(leakage, codes, prior=PRIOR).gain > 0.4
 
 
 def test_a_misleading_attacker_is_silenced():

@@ -31,12 +31,12 @@ def write_survey(path, rows=300, seed=7, columns=COLUMNS, gaps=0):
         writer = csv.writer(file)
         writer.writerow(columns)
         for i, kind in enumerate(kinds):
-            told = rng.random() < 0.7
+            leakage = rng.random() < 0.7
             row = {
                 "person": f"P{seed}-{i:05d}",
                 "age": int(rng.integers(18, 90)),
                 "income": 987654321.0 if i == 5 else round(float(rng.normal(3000, 500)), 2),
-                "town": ("north", "south")[kind] if told else ("north", "south", "east")[int(rng.integers(3))],
+                "town": ("north", "south")[kind] if leakage else ("north", "south", "east")[int(rng.integers(3))],
                 "member": ("False", "True")[int(rng.integers(2))],
                 "joined": (day + datetime.timedelta(days=int(rng.integers(900)))).isoformat(),
                 "gap": "" if rng.random() < 0.2 else round(float(rng.normal()), 3),

@@ -77,11 +77,11 @@ def pixels_of(folder):
 
 
 def test_a_scan_finds_the_mouth(place, folder):
-    report, told = place / "scan.html", place / "scan.json"
-    options = ("--patch", 6, "--steps", 40, "--json", told, "--report", report, "--figures", place / "figures")
+    report, leakage = place / "scan.html", place / "scan.json"
+    options = ("--patch", 6, "--steps", 40, "--json", leakage, "--report", report, "--figures", place / "figures")
     done = run("scan", folder, "--secret", "smile", *options)
     assert done.exit_code == 0, done.output
-    found = json.loads(told.read_text())
+    found = json.loads(leakage.read_text())
     share = np.array(found["order_free_nats"]).reshape(4, 4)
     assert set(np.argsort(share.ravel())[-2:]) == {13, 14}  # the bar lies in the middle of the last row
     assert share[3].sum() > 0.6 * np.abs(share).sum()
@@ -112,16 +112,16 @@ def test_shown_patches_are_pixel_exact_and_the_secret_is_not_in_the_release(fold
 
 
 def test_file_names_that_reveal_the_secret_are_noted_at_release(place, folder, planned):
-    told = place / "told"
-    told.mkdir()
+    leakage = place / "told"
+    leakage.mkdir()
     with (folder / "metadata.csv").open() as file:
         rows = sorted(csv.DictReader(file), key=lambda row: row["smile"])
     lines = ["file_name,smile"]
     for number, row in enumerate(rows):
-        (told / f"{number:03}.png").write_bytes((folder / row["file_name"]).read_bytes())
+        (leakage / f"{number:03}.png").write_bytes((folder / row["file_name"]).read_bytes())
         lines.append(f"{number:03}.png,{row['smile']}")
-    (told / "metadata.csv").write_text("\n".join(lines) + "\n")
-    done = run("release", told, "--plan", planned[0], "--out", place / "told_shared")
+    (leakage / "metadata.csv").write_text("\n".join(lines) + "\n")
+    done = run("release", leakage, "--plan", planned[0], "--out", place / "told_shared")
     assert done.exit_code == 0, done.output
     assert "names of the images tell the secret" in " ".join(done.output.split())
     quiet = run("release", folder, "--plan", planned[0], "--out", place / "untold_shared")
@@ -129,12 +129,12 @@ def test_file_names_that_reveal_the_secret_are_noted_at_release(place, folder, p
 
 
 def test_an_audit_reads_the_smile_in_the_clean_images_and_hardly_in_the_release(place, folder, released):
-    report, told = place / "audit.html", place / "audit.json"
-    options = ("--reference", folder, "--secret", "smile", "--utility", "hat", "--json", told, "--report", report)
+    report, leakage = place / "audit.html", place / "audit.json"
+    options = ("--reference", folder, "--secret", "smile", "--utility", "hat", "--json", leakage, "--report", report)
     who = ("--attacker", "edges")
     done = run("audit", released, *options, *who, "--plan", place / "plan.lowtide", "--fail-above", "0.3")
     assert done.exit_code == 0, done.output
-    found = json.loads(told.read_text())
+    found = json.loads(leakage.read_text())
     attacks = {
         (one["trained_on"], one["target"], one["attacker"]): one["accuracy"]["value"] for one in found["attacks"]
     }

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 import typer
 
 import lowtide as package
+from lowtide import modalities
 from lowtide.cli.console import reported
 from lowtide.cli.main import app
 
@@ -127,3 +129,15 @@ def test_ctrl_c_stops_a_plan_and_leaves_nothing(survey, tmp_path):
     assert lines == ["stopped; nothing half-done was written. Run the same command again."]
     assert out == ""
     assert list(tmp_path.iterdir()) == [data]
+
+
+def test_help_shows_the_default_budget_of_every_kind(lowtide):
+    shown = re.sub(r"[\s│]+", " ", lowtide("plan", "--help").out)
+    for modality in modalities.kinds():
+        assert f"{modality.name} {modality.default_budget:g}" in shown
+
+
+def test_python_runs_the_package_as_the_program():
+    command = [sys.executable, "-m", "lowtide", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - ours
+    assert done.stdout.strip() == f"lowtide {package.__version__}"

@@ -61,8 +61,8 @@ def test_a_revealing_word_is_named_and_removed(model, lowtide, tmp_path):
     assert found["remedy"]["leave_out"] == ["zorrik"]
     assert "zorrik" not in found["remedy"]["without"].lower()
     # What is shown without the word tells no more than allowed.
-    told = Density.load(model).density([found["remedy"]["without"]])
-    assert np.abs(told).max() <= 0.5
+    leakage = Density.load(model).density([found["remedy"]["without"]])
+    assert np.abs(leakage).max() <= 0.5
 
 
 def test_a_text_under_the_budget_is_left_alone(model, lowtide):

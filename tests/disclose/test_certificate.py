@@ -99,14 +99,14 @@ class TestPlan:
         for hidden in masks(world):
             if hidden.all() or not hidden.any():
                 continue
-            told = np.abs(world.observed(world.atoms, ~hidden))
+            leakage = np.abs(world.observed(world.atoms, ~hidden))
             for (epsilon, scale), raw in product([(0.2, 0.4), (0.2, 2.0), (0.5, np.inf)], [0.0, 0.3]):
                 release, added = world.release(hidden, scale), plan(world, hidden, scale, epsilon).added
                 for side, law in (
                     ("forward", world.joint / world.prior[:, None]),
                     ("reverse", world.joint.sum(axis=0)),
                 ):
-                    beyond = (np.broadcast_to(law, world.joint.shape) * (raw < told.T)).sum(axis=1)
+                    beyond = (np.broadcast_to(law, world.joint.shape) * (raw < leakage.T)).sum(axis=1)
                     truth = getattr(release, side)(raw + added.epsilon)
                     assert (truth <= beyond + added.delta + EXACT).all()
 
@@ -229,8 +229,8 @@ def follow(world, scale, epsilon, *, slack=None):
             before = np.log(paths @ given_s.T / (paths @ total)[:, None])
             same = (values[:, None] == values).astype(float)
             after = np.log(np.einsum("pk,sk,kl->pls", paths, given_s, same) / ((paths * total) @ same)[..., None])
-            told = after if slack is not None else after - before[:, None, :]
-            hide = (np.abs(np.where(np.isnan(told), 0.0, told)) > epsilon).any(axis=-1)
+            leakage = after if slack is not None else after - before[:, None, :]
+            hide = (np.abs(np.where(np.isnan(leakage), 0.0, leakage)) > epsilon).any(axis=-1)
             of_s, of_all = paths @ given_s.T, (paths @ total)[:, None]
             q = (paths * hide) @ total[:, None] / of_all
             p = np.where(of_s > 0, (paths * hide) @ given_s.T / of_s, q)
@@ -302,8 +302,8 @@ class TestDisclosed:
         laws, hidden_last, terms = follow(world, scale, total, slack=slack)
         for side, truth in divergences(laws, world.prior, total + 2 * slack).items():
             assert (truth <= terms[side] + EXACT).all()
-        told = np.log(laws / (world.prior @ laws))
-        assert (np.abs(told[:, ~hidden_last]) <= total + 1e-9).all()
+        leakage = np.log(laws / (world.prior @ laws))
+        assert (np.abs(leakage[:, ~hidden_last]) <= total + 1e-9).all()
 
     def test_the_term_is_tight_where_the_place_tells(self):
         world = rare_value(0.1)

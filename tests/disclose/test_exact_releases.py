@@ -202,14 +202,14 @@ def estimated(world, hidden, seed):
     x, s = world.sample(1000, seed=seed)
     classes, codes = read_classes(s)
     release = np.where(hidden, 0.0, x).astype(np.float32)
-    told = estimate(
+    leakage = estimate(
         release, codes, classes, Options(steps=80, folds=3, progress=False), judged=np.ones(len(codes), bool)
     )
-    return told, with_shares(world, classes.prior).release(np.array(hidden)).information()
+    return leakage, with_shares(world, classes.prior).release(np.array(hidden)).information()
 
 
-def is_near(told, truth):
-    return abs(told.value - truth) <= 0.02 or told.low <= truth <= told.high
+def is_near(leakage, truth):
+    return abs(leakage.value - truth) <= 0.02 or leakage.low <= truth <= leakage.high
 
 
 class TestEstimates:

@@ -40,8 +40,8 @@ def write_table(path, rows=400, seed=3):
         writer = csv.writer(file)
         writer.writerow(("town", "age", "income", "height", "vote"))
         for s in vote:
-            told = rng.random() < 0.8
-            town = ("north", "south")[s] if told else ("north", "south", "east")[int(rng.integers(3))]
+            leakage = rng.random() < 0.8
+            town = ("north", "south")[s] if leakage else ("north", "south", "east")[int(rng.integers(3))]
             age = int(np.clip(rng.normal(40 + 8 * s, 12), 18, 90))
             writer.writerow((town, age, round(float(rng.normal(3000, 500)), 2), int(rng.normal(170, 9)), "AB"[s]))
     return path

@@ -199,9 +199,9 @@ def test_text_and_other_formats_are_refused_as_images(tmp_path):
 
 def test_only_pixels_are_written_to_a_file(tmp_path):
     """What a source says beside its pixels never reaches a release."""
-    told = PngImagePlugin.PngInfo()
-    told.add_text("Comment", "Zarquon77")
-    path = save(tmp_path, "a.png", COLOUR, pnginfo=told, dpi=(300, 300), icc_profile=b"Zarquon77")
+    leakage = PngImagePlugin.PngInfo()
+    leakage.add_text("Comment", "Zarquon77")
+    path = save(tmp_path, "a.png", COLOUR, pnginfo=leakage, dpi=(300, 300), icc_profile=b"Zarquon77")
     assert b"Zarquon77" in path.read_bytes()
     with Image.open(path) as image:
         assert {"Comment", "dpi", "icc_profile"} <= set(image.info)

@@ -169,15 +169,15 @@ def test_the_colour_bar_shows_the_colours_of_the_map():
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.floats(-1, 3), min_size=30, max_size=30), st.floats(0.1, 0.95))
 def test_the_strongest_are_the_fewest_that_have_a_share(values, share):
-    grid, told = Grid(24, 20, 3, 4), np.maximum(values, 0)
+    grid, leakage = Grid(24, 20, 3, 4), np.maximum(values, 0)
     found = strongest(values, grid, share=share)
-    if not told.any():
+    if not leakage.any():
         assert not found.any()
         return
-    total = told.sum()
-    assert told[found].sum() >= share * total - 1e-9
-    assert told[found].sum() - told[found].min() <= share * total + 1e-9, "with one less they do not have it"
-    assert told[found].min() >= told[~found].max(initial=0)
+    total = leakage.sum()
+    assert leakage[found].sum() >= share * total - 1e-9
+    assert leakage[found].sum() - leakage[found].min() <= share * total + 1e-9, "with one less they do not have it"
+    assert leakage[found].min() >= leakage[~found].max(initial=0)
 
 
 @settings(max_examples=40, deadline=None)

@@ -36,8 +36,8 @@ def test_every_step_shows_what_adds_least(seed: int) -> None:
     order = showing_order(spread, np.arange(6), np.ones(6), first=NONE, last=NONE)
     assert sorted(order) == list(range(6))
     for k in range(6):
-        told = {j: _told(spread, np.array([*order[:k], j])) for j in order[k:]}
-        assert told[order[k]] == pytest.approx(min(told.values()), rel=1e-6)
+        leakage = {j: _told(spread, np.array([*order[:k], j])) for j in order[k:]}
+        assert leakage[order[k]] == pytest.approx(min(leakage.values()), rel=1e-6)
 
 
 @settings(max_examples=25, deadline=None)

@@ -80,7 +80,8 @@ def a_scan(n=500):
 
 def a_scan_of_a_table(n=500):
     leaks = tuple(
-        FeatureLeak(name, around(told), around(told), around(told)) for name, told in zip(NAMES, TOLD, strict=True)
+        FeatureLeak(name, around(leakage), around(leakage), around(leakage))
+        for name, leakage in zip(NAMES, TOLD, strict=True)
     )
     return TableScan(around(0.4, n=n), leaks, 1000, 2, 0.5, float(np.log(2)), None)
 
@@ -212,7 +213,7 @@ class TestMaps:
         first, last = ramp(2).tolist()
         style = next(attrs["style"] for _, attrs in Parsed(page).tags if attrs.get("class") == "colours")
         assert style.index("rgb({} {} {})".format(*first)) < style.index("rgb({} {} {})".format(*last))
-        assert 'class="ramp"' not in render(report_of("t", "smile", images=some_maps(told=-np.ones(M))))
+        assert 'class="ramp"' not in render(report_of("t", "smile", images=some_maps(leakage=-np.ones(M))))
 
     def test_a_report_of_images_lists_no_patches(self, page):
         assert not any(name in page for name in NAMES)
@@ -241,7 +242,7 @@ class TestMaps:
         assert "hides" not in alone.words["maps"]
 
     def test_without_maps(self):
-        bare = some_maps(told=None, hidden=None)
+        bare = some_maps(leakage=None, hidden=None)
         assert Parsed(render(report_of("t", "smile", images=bare))).sections() == ("verdict", "reading")
         read = Parsed(render(report_of("t", "smile", a_scan(), images=bare)))
         assert read.sections() == ("verdict", "maps", "reading")
@@ -374,10 +375,10 @@ class TestFiles:
         names = ["map.png", "hidden.png", "tradeoff.svg", "attacks.svg", "samples.png"]
         assert [path.name for path in written[1:]] == names
         assert {path.name for path in (tmp_path / "figures").iterdir()} == set(names)
-        told = {path.name: Image.open(path).text["Description"] for path in written[1:] if path.suffix == ".png"}
-        assert told["samples.png"].startswith(UNSAFE)
-        assert UNSAFE not in told["map.png"] + told["hidden.png"]
-        assert describe(TOLD, GRID) in told["map.png"]
+        leakage = {path.name: Image.open(path).text["Description"] for path in written[1:] if path.suffix == ".png"}
+        assert leakage["samples.png"].startswith(UNSAFE)
+        assert UNSAFE not in leakage["map.png"] + leakage["hidden.png"]
+        assert describe(TOLD, GRID) in leakage["map.png"]
 
     def test_averages_of_few_say_so(self, tmp_path):
         few = report_of("t", "smile", images=some_maps(images=FEWEST_IMAGES - 1))

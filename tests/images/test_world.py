@@ -62,8 +62,8 @@ def test_conditional_densities_agree_with_the_truth(answers):
 
 def test_the_patches_that_leak_most_are_those_that_do(answers):
     truth, found, _ = answers
-    told, leaks = population(found), population(truth)
+    leakage, leaks = population(found), population(truth)
     # Where the truth says more than 0.1 nat: an eye, and the first patch of the mouth.
     region = leaks > 0.1
-    top = np.argsort(-told)[: region.sum()]
+    top = np.argsort(-leakage)[: region.sum()]
     assert region[top].mean() >= 0.9

@@ -136,8 +136,8 @@ def test_a_folder_per_class_that_is_the_secret(tmp_path):
     release = copy(source, tmp_path / "out", drop="label", mapping=private)
     assert (release.layout, release.columns) == ("metadata", ())
     assert release.names == tuple(f"{number:06}.png" for number in range(1, 21))
-    told = b"".join(path.read_bytes() for path in (tmp_path / "out").glob("*.csv"))
-    assert b"yes" not in told
+    leakage = b"".join(path.read_bytes() for path in (tmp_path / "out").glob("*.csv"))
+    assert b"yes" not in leakage
     assert len({path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.png")}) == 1  # times tell no order
     _, places = pair(release, source, mapping=private)
     np.testing.assert_array_equal(everything(release), source.read(places))

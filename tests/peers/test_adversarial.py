@@ -44,7 +44,7 @@ def test_a_lower_limit_hides_the_secret_and_keeps_the_utility(learnt):
     assert fresh(loose, s) > fresh(tight, s) + 0.1
     assert fresh(tight, s) < 0.75
     assert fresh(tight, u) > 0.8
-    assert path[1].told < 0.2 < path[0].told, "as its adversary sees it"
+    assert path[1].leakage < 0.2 < path[0].leakage, "as its adversary sees it"
 
 
 def test_the_adversarys_own_networks_read_the_release(learnt):

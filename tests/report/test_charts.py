@@ -43,8 +43,8 @@ ATTACKS = (
 def curve(leakages=(0.5, 0.2, 0.04, 0.0)):
     m = len(leakages) - 1
     return tuple(
-        Point(np.arange(m) < k, 1 - k / m, Reading(around(told), around(0.5 + told / 2)))
-        for k, told in enumerate(leakages)
+        Point(np.arange(m) < k, 1 - k / m, Reading(around(leakage), around(0.5 + leakage / 2)))
+        for k, leakage in enumerate(leakages)
     )
 
 
@@ -107,7 +107,7 @@ class TestTradeoff:
     def test_a_budget_of_right_guesses_is_drawn_as_one(self):
         found = tradeoff(curve(), budget=Budget.accuracy(0.55))
         assert (found.unit, found.limit) == ("accuracy", 0.55)
-        assert found.spots[-1].told.value == pytest.approx(0.75)
+        assert found.spots[-1].leakage.value == pytest.approx(0.75)
         assert "budget 55.0" in "".join(parsed(draw_tradeoff(found)).itertext())
 
     def test_a_choice_off_the_curve_is_placed_by_the_worth_of_its_features(self):
@@ -119,7 +119,7 @@ class TestTradeoff:
         chosen = np.array([False, True, False])
         found = tradeoff(points, chosen=chosen, check=Reading(around(0.01), around(0.5)))
         assert found.chosen.kept == pytest.approx(0.7)
-        assert found.chosen.told.value == pytest.approx(0.01 / NATS_PER_BIT)
+        assert found.chosen.leakage.value == pytest.approx(0.01 / NATS_PER_BIT)
         assert tradeoff(points, chosen=chosen).chosen is None, "nobody knows what it tells"
 
     def test_a_long_curve_is_thinned(self):

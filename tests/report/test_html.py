@@ -292,10 +292,10 @@ class TestWhoMayReadIt:
 
     def test_the_page_holds_no_label_and_no_value(self, survey, page, written):
         assert set(survey.scan.density.classes.labels) == set(LABELS), "they were there to be told"
-        told = b"".join(path.read_bytes() for path in written).decode("utf-8", "ignore") + page
-        assert "newspaper" in told
+        leakage = b"".join(path.read_bytes() for path in written).decode("utf-8", "ignore") + page
+        assert "newspaper" in leakage
         for value in (*LABELS, "QUAGGA", "DODO", "31337", "31360"):
-            assert value.lower() not in told.lower()
+            assert value.lower() not in leakage.lower()
 
 
 class TestHarmless:

@@ -72,10 +72,10 @@ def test_notes_are_for_people():
 
 def test_the_description_shows_no_value():
     for secret in (None, "party", "name", "country"):
-        told = str(asdict(describe(TABLE, secret=secret)))
-        assert "Zarquon" not in told
-        assert "5000777" not in told
-        assert "1234.5" not in told
+        leakage = str(asdict(describe(TABLE, secret=secret)))
+        assert "Zarquon" not in leakage
+        assert "5000777" not in leakage
+        assert "1234.5" not in leakage
 
 
 def test_columns_of_few_rows_are_not_called_identifiers():

@@ -268,8 +268,8 @@ def test_a_batch_of_missing_values_reveals_nothing(make):
             drawn = mechanism.hide(mechanism.encoder.encode(table), everything, noise=NOISE, ids=[7])
             shown.append(write(table, drawn, everything, mechanism))
         for name in fit:
-            told, blank = (cells(table, name)[0] for table in shown)
-            assert (told is None) == (blank is None), name
+            leakage, blank = (cells(table, name)[0] for table in shown)
+            assert (leakage is None) == (blank is None), name
 
 
 def test_batches_of_gaps_of_any_type_keep_their_index():
@@ -326,11 +326,11 @@ def test_responses_may_say_other(make):
     table = make(texts)
     shown = release(table, **RESPONSE)
     assert schema(shown) == schema(table)
-    told = cells(shown, "t")
+    leakage = cells(shown, "t")
     (categories,) = read_table(table)[1].categories
     assert len(categories) == 201
-    assert set(told) <= {*categories, None}
-    assert ("…other" in told) != (None in told), "a type that lists its categories has no word for it"
+    assert set(leakage) <= {*categories, None}
+    assert ("…other" in leakage) != (None in leakage), "a type that lists its categories has no word for it"
     read_table(shown)
 
 
@@ -358,10 +358,10 @@ def test_only_hidden_cells_change_and_none_of_them_is_missing(values, library, k
         assert [value for value, gone in zip(after, hidden[:, j], strict=True) if not gone] == [
             value for value, gone in zip(before, hidden[:, j], strict=True) if not gone
         ]
-        told = [value for value, gone in zip(after, hidden[:, j], strict=True) if gone]
+        leakage = [value for value, gone in zip(after, hidden[:, j], strict=True) if gone]
         if kind == "redact":
-            assert set(told) <= ({0} if name == "n" else {None})
+            assert set(leakage) <= ({0} if name == "n" else {None})
         else:
             present = [value for value in before if value is not None]
-            assert all(value is not None and min(present) <= value <= max(present) for value in told)
+            assert all(value is not None and min(present) <= value <= max(present) for value in leakage)
     read_table(shown)

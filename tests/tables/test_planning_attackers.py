@@ -60,8 +60,8 @@ class TestNoise:
 
 class TestEstimate:
     def test_estimated_leakage_of_informative_and_independent_columns(self, copies):
-        told = estimate(copies.rows[:, 1:], copies.codes, copies.classes, OPTIONS, judged=np.ones(800, bool))
-        assert told.low <= 0.1927 <= told.high or told.value == pytest.approx(0.1927, abs=0.02)
+        leakage = estimate(copies.rows[:, 1:], copies.codes, copies.classes, OPTIONS, judged=np.ones(800, bool))
+        assert leakage.low <= 0.1927 <= leakage.high or leakage.value == pytest.approx(0.1927, abs=0.02)
         noise = np.random.default_rng(4).normal(size=(800, 2)).astype(np.float32)
         assert estimate(noise, copies.codes, copies.classes, OPTIONS, judged=np.ones(800, bool)).value <= 0.01
 

@@ -76,7 +76,7 @@ def test_an_audit_of_texts_reads_shown_words_and_not_hidden_ones():
     gone = np.mean(np.isin(np.concatenate(sequences), charged))
     assert 0 < gone < 0.5
     assert found.change.share == pytest.approx(gone, abs=1e-9)
-    told = f"{found.to_json()} {found.text()}"
-    assert "words changed" in told
-    assert "OKAPI" not in told
-    assert "ZEBRA" not in told
+    leakage = f"{found.to_json()} {found.text()}"
+    assert "words changed" in leakage
+    assert "OKAPI" not in leakage
+    assert "ZEBRA" not in leakage

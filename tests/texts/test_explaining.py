@@ -54,8 +54,8 @@ EXACT, NETWORKS = exact(), random_networks()
 @given(words)
 def test_word_by_word_densities_are_close_to_the_law(sequence):
     first = list(dict.fromkeys(sequence))
-    told = explain(EXACT, WORLD.text(first))
-    steps = np.array([word.conditional for word in told.words]).reshape(-1, 3)
+    leakage = explain(EXACT, WORLD.text(first))
+    steps = np.array([word.conditional for word in leakage.words]).reshape(-1, 3)
     np.testing.assert_allclose(steps, np.diff(WORLD.reading(first), axis=0), atol=1e-4)
     whole = explain(EXACT, WORLD.text(sequence))
     np.testing.assert_allclose(whole.density, WORLD.reading(sequence)[-1], atol=1e-4)
@@ -67,19 +67,19 @@ def test_word_by_word_densities_are_close_to_the_law(sequence):
 @settings(deadline=None)
 def test_both_attributions_add_up_to_the_density(sequence, density):
     text = WORLD.text(sequence)
-    told = explain(density, text)
-    np.testing.assert_allclose(told.density, density.density([text])[0], atol=1e-5)
+    leakage = explain(density, text)
+    np.testing.assert_allclose(leakage.density, density.density([text])[0], atol=1e-5)
     for name in ("conditional", "shapley"):
-        total = sum((getattr(word, name) for word in told.words), np.zeros(3))
-        np.testing.assert_allclose(total, told.density, atol=1e-6)
-    assert told.posterior.sum() == pytest.approx(1.0)
+        total = sum((getattr(word, name) for word in leakage.words), np.zeros(3))
+        np.testing.assert_allclose(total, leakage.density, atol=1e-6)
+    assert leakage.posterior.sum() == pytest.approx(1.0)
 
 
 def test_shapley_values_are_the_mean_over_all_orders():
     sequence = [3, 50, 7, 3, 21, 44]
     first = list(dict.fromkeys(sequence))
-    told = explain(NETWORKS, WORLD.text(sequence))
-    assert told.orders == 0
+    leakage = explain(NETWORKS, WORLD.text(sequence))
+    assert leakage.orders == 0
     total = np.zeros((len(first), 3))
     row = NETWORKS.encoder.encode([WORLD.text(sequence)])
     for order in permutations(range(len(first))):
@@ -88,8 +88,8 @@ def test_shapley_values_are_the_mean_over_all_orders():
             seen[step + 1 :, first[term]] = True
         rows = row[np.zeros(len(seen), dtype=int)]
         total[list(order)] += np.diff(NETWORKS.observed(rows, seen), axis=0)
-    np.testing.assert_allclose([word.shapley for word in told.words], total / 120, atol=1e-4)
-    assert all((word.error == 0).all() for word in told.words)
+    np.testing.assert_allclose([word.shapley for word in leakage.words], total / 120, atol=1e-4)
+    assert all((word.error == 0).all() for word in leakage.words)
 
 
 def test_sampled_shapley_values_are_within_their_errors():
@@ -110,17 +110,17 @@ def test_sampled_shapley_values_are_within_their_errors():
 
 def test_a_text_of_unknown_words_has_density_zero():
     for text in ("", "   ", "\x00\x07", "qqqq!", "\u202eabcq\u202c"):
-        told = explain(NETWORKS, text)
-        assert told.words == ()
-        np.testing.assert_allclose(told.density, 0.0, atol=1e-7)
-        np.testing.assert_allclose(told.posterior, told.prior, atol=1e-7)
-        assert "".join(span.text for span in told.spans()) == text
-        assert all(span.share is None for span in told.spans())
+        leakage = explain(NETWORKS, text)
+        assert leakage.words == ()
+        np.testing.assert_allclose(leakage.density, 0.0, atol=1e-7)
+        np.testing.assert_allclose(leakage.posterior, leakage.prior, atol=1e-7)
+        assert "".join(span.text for span in leakage.spans()) == text
+        assert all(span.share is None for span in leakage.spans())
     known = WORLD.text([4])
-    told = explain(NETWORKS, f"Qqqq {known.upper()}, qqqq")
-    assert [told.text[slice(*place)] for place in told.unknown] == ["Qqqq", "qqqq"]
-    assert told.words[0].places == ((5, 5 + len(known)),)
-    assert told.leak > 0.01
+    leakage = explain(NETWORKS, f"Qqqq {known.upper()}, qqqq")
+    assert [leakage.text[slice(*place)] for place in leakage.unknown] == ["Qqqq", "qqqq"]
+    assert leakage.words[0].places == ((5, 5 + len(known)),)
+    assert leakage.leak > 0.01
 
 
 NAMES = ("שלום", "tax", "東", "👍🏽", "don't", "café", "#vote", "مرحبا")
@@ -132,17 +132,17 @@ def test_spans_join_up_to_any_text(pieces):
     u = torch.randn(len(NAMES), 2, generator=torch.Generator().manual_seed(0))
     density = of_texts(Bag(torch.arange(len(NAMES)), "log", {"u": u}), [0.5, 0.5], NAMES)
     text = " ".join(pieces)
-    told = explain(density, text, secret_class="b")
-    np.testing.assert_allclose(told.density, density.density([text])[0], atol=1e-5)
+    leakage = explain(density, text, secret_class="b")
+    np.testing.assert_allclose(leakage.density, density.density([text])[0], atol=1e-5)
     for by in ("shapley", "reading"):
-        spans = told.spans(by)
+        spans = leakage.spans(by)
         assert "".join(span.text for span in spans) == text
         assert all(text[span.start : span.end] == span.text for span in spans)
         read = [span for span in spans if span.share is not None]
-        assert len(read) == sum(len(word.places) for word in told.words)
-    values = {word.term: word.shapley[1] for word in told.words}
-    share = {place: values[word.term] for word in told.words for place in word.places}
-    for span in told.spans():
+        assert len(read) == sum(len(word.places) for word in leakage.words)
+    values = {word.term: word.shapley[1] for word in leakage.words}
+    share = {place: values[word.term] for word in leakage.words for place in word.places}
+    for span in leakage.spans():
         if span.share is not None:
             assert span.share == pytest.approx(share[span.start, span.end] / sum(map(abs, values.values())))
 
@@ -151,28 +151,28 @@ def test_terms_of_several_words_overlap():
     names = ("tax", "cut", "tax cut")
     u = torch.tensor([[0.1, 0.0], [0.2, 0.0], [1.0, 0.0]])
     critic = Bag(torch.arange(3), "counts", {"u": u})
-    told = explain(of_texts(critic, [0.5, 0.5], names, TermOptions(ngrams=2)), "a tax cut", secret_class="a")
-    assert [span.text for span in told.spans()] == ["a ", "tax", " ", "cut"]
-    shares = [span.share for span in told.spans()]
+    leakage = explain(of_texts(critic, [0.5, 0.5], names, TermOptions(ngrams=2)), "a tax cut", secret_class="a")
+    assert [span.text for span in leakage.spans()] == ["a ", "tax", " ", "cut"]
+    shares = [span.share for span in leakage.spans()]
     assert shares[0] is None
     assert sum(shares[1:]) > 1.0  # the run counts on all that it covers
-    assert told.unknown == ((0, 1),)
+    assert leakage.unknown == ((0, 1),)
 
 
 def test_shading_follows_the_class_asked_about():
     text = WORLD.text(range(8))
-    told = [explain(EXACT, text, secret_class=label) for label in "abc"]
-    assert [one.about for one in told] == [0, 1, 2]
-    assert explain(EXACT, text).about == told[0].density.argmax()
+    leakage = [explain(EXACT, text, secret_class=label) for label in "abc"]
+    assert [one.about for one in leakage] == [0, 1, 2]
+    assert explain(EXACT, text).about == leakage[0].density.argmax()
     with pytest.raises(LowtideError, match="secret_class"):
         explain(EXACT, text, secret_class="no such class")
 
 
 def test_a_null_critic_attributes_zero_to_every_word():
-    told = explain(of_texts(Null(3, TERMS), WORLD.prior), WORLD.text(range(12)), budget=0.1)
-    assert told.leak == 0.0
-    assert len(told.words) == 12
-    assert not told.remedy.needed
+    leakage = explain(of_texts(Null(3, TERMS), WORLD.prior), WORLD.text(range(12)), budget=0.1)
+    assert leakage.leak == 0.0
+    assert len(leakage.words) == 12
+    assert not leakage.remedy.needed
 
 
 def test_refusals_quote_no_text():
@@ -188,16 +188,16 @@ def test_refusals_quote_no_text():
             explain(EXACT, "secretword", budget=budget)
         assert "secretword" not in str(error.value)
     critic = Bag(torch.arange(2), "log", {"u": torch.tensor([[1.0, 0.0], [0.0, 1.0]])})
-    told = explain(of_texts(critic, [0.5, 0.5], ("secretword", "other")), "Secretword, secretword", budget=0.01)
-    assert told.remedy.words == ("secretword",)
-    assert "secretword" not in repr(told).lower()
+    leakage = explain(of_texts(critic, [0.5, 0.5], ("secretword", "other")), "Secretword, secretword", budget=0.01)
+    assert leakage.remedy.words == ("secretword",)
+    assert "secretword" not in repr(leakage).lower()
 
 
 @pytest.mark.parametrize("text", ["a" * LONG, " " * LONG, "ba       , " * (LONG // 11), "#" * LONG, "بَ" * (LONG // 2)])
 def test_a_text_of_a_million_characters_is_explained(text):
-    told = explain(NETWORKS, text, budget=0.5)
-    assert told.remedy.reached
-    assert sum(len(span.text) for span in told.spans()) == len(text)
+    leakage = explain(NETWORKS, text, budget=0.5)
+    assert leakage.remedy.reached
+    assert sum(len(span.text) for span in leakage.spans()) == len(text)
 
 
 def test_a_long_text_of_many_terms():
@@ -207,9 +207,9 @@ def test_a_long_text_of_many_terms():
     for one in drawn:
         one["u"] = 0.3 * torch.randn(5000, 2, generator=generator)
     density = of_texts(Bag(torch.arange(5000), "log", average(drawn)), [0.5, 0.5], names)
-    told = explain(density, " ".join(names), budget=0.3)
-    assert told.leak > 0.3
-    assert told.remedy.reached
-    assert len(told.remedy.words) < 500  # and not nearly all of them
-    assert told.remedy.replaced is None
-    np.testing.assert_allclose(sum(word.shapley for word in told.words), told.density, atol=1e-6)
+    leakage = explain(density, " ".join(names), budget=0.3)
+    assert leakage.leak > 0.3
+    assert leakage.remedy.reached
+    assert len(leakage.remedy.words) < 500  # and not nearly all of them
+    assert leakage.remedy.replaced is None
+    np.testing.assert_allclose(sum(word.shapley for word in leakage.words), leakage.density, atol=1e-6)

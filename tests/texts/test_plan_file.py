@@ -23,8 +23,8 @@ TELLING = (("zorrik", "yalben"), ("plimda", "trenko"))
 def draw(rows=400):
     rng = np.random.default_rng([5, 7703])
     side = rng.integers(0, 2, rows)
-    told = np.where(rng.random(rows) < 0.9, side, 1 - side)
-    texts = [" ".join([*rng.choice(PLAIN, 5), str(rng.choice(TELLING[k]))]) for k in told]
+    leakage = np.where(rng.random(rows) < 0.9, side, 1 - side)
+    texts = [" ".join([*rng.choice(PLAIN, 5), str(rng.choice(TELLING[k]))]) for k in leakage]
     return {
         "who": [f"writer-{k % 40}" for k in range(rows)],
         "body": texts,

@@ -58,9 +58,9 @@ def test_charged_terms_are_hidden_first(plan):
 
 
 def test_the_curve_is_near_the_truth_and_falls(plan):
-    told = [point.reading.leakage.value for point in plan.curve]
-    assert told[0] == pytest.approx(information(NO), rel=0.25)
-    assert told[-1] < 0.1 * told[0]
+    leakage = [point.reading.leakage.value for point in plan.curve]
+    assert leakage[0] == pytest.approx(information(NO), rel=0.25)
+    assert leakage[-1] < 0.1 * leakage[0]
     assert [point.kept for point in plan.curve] == sorted((point.kept for point in plan.curve), reverse=True)
     assert plan.curve[3].kept == pytest.approx(plan.first(int(plan.curve[3].hidden.sum())).kept)
 

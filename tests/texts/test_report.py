@@ -24,7 +24,7 @@ from lowtide.report.sections import make_report
 from lowtide.report.svg import Across, whisker
 from lowtide.tables.planning import Point
 from lowtide.tables.scan import FeatureLeak, TableScan
-from lowtide.texts.lists import MarkedText, TermLists, ToldTerm, describe_terms, is_sure, told_range
+from lowtide.texts.lists import MarkedText, TermLeak, TermLists, describe_terms, is_sure, leakage_range
 from lowtide.texts.view import draw_lists, draw_terms
 from lowtide.worlds import redundant_bit
 
@@ -65,18 +65,18 @@ def around(value, half=0.02, n=500):
     return Estimate(value, value - half, value + half, n)
 
 
-def told(term, value=0.5, texts=400):
+def leakage(term, value=0.5, texts=400):
     """A term whose interval is as wide as its texts are few."""
     half = 1.2 / np.sqrt(texts)
-    return ToldTerm(term, texts, *(around(factor * value, half, texts) for factor in (1.0, 1.5, 0.75)))
+    return TermLeak(term, texts, *(around(factor * value, half, texts) for factor in (1.0, 1.5, 0.75)))
 
 
 def some_lists(**changes):
     values = {
         "classes": LABELS,
         "terms": (
-            tuple(told(name, 0.8 / (k + 1)) for k, name in enumerate(NAMES[:4])),
-            tuple(told(name, 0.6 / (k + 1), texts=900) for k, name in enumerate(NAMES[4:])),
+            tuple(leakage(name, 0.8 / (k + 1)) for k, name in enumerate(NAMES[:4])),
+            tuple(leakage(name, 0.6 / (k + 1), texts=900) for k, name in enumerate(NAMES[4:])),
         ),
         "texts": 12_345,
         "vocabulary": 5_000,
@@ -187,9 +187,9 @@ class Parsed(HTMLParser):
         return [attrs for place, name, attrs in self.tags if (place, name) == (section, tag)]
 
 
-def drawn(told, axis=None):
-    axis = axis or Across(*told_range([entry.told.bits for entry in told]))
-    return ElementTree.fromstring(str(draw_terms("words-0", "ZEBRA", told, axis=axis)))  # noqa: S314 - our own drawing
+def drawn(leakage, axis=None):
+    axis = axis or Across(*leakage_range([entry.leakage.bits for entry in leakage]))
+    return ElementTree.fromstring(str(draw_terms("words-0", "ZEBRA", leakage, axis=axis)))  # noqa: S314 - our own drawing
 
 
 def bars(tree, kind):
@@ -308,14 +308,14 @@ class TestItsWords:
         read = Parsed(page)
         first = some_lists().terms[0][0]
         assert "word texts told, bits alone, bits PMI, bits" in read.said("words")
-        numbers = [f"{estimate.value / NATS_PER_BIT:.3f}" for estimate in (first.told, first.alone, first.pmi)]
+        numbers = [f"{estimate.value / NATS_PER_BIT:.3f}" for estimate in (first.leakage, first.alone, first.pmi)]
         assert re.search(r"harbour 400 " + r" \[.*?\] ".join(map(re.escape, numbers)), read.said("words"))
         assert "Measured on 12,345 texts, with a vocabulary of 5,000 words. All numbers are in bits" in read.said(
             "words"
         )
 
     def test_a_long_list_is_cut_and_says_so(self):
-        many = tuple(told(f"word{k:03}", 0.9 - k / 100) for k in range(70))
+        many = tuple(leakage(f"word{k:03}", 0.9 - k / 100) for k in range(70))
         read = Parsed(render(report_of("t", "s", terms=some_lists(terms=(many, ())))))
         assert "10 more are not listed" in read.said("words")
         assert "word059" in read.said("words")
@@ -331,12 +331,12 @@ class TestItsWords:
 
 class TestCharts:
     def test_longer_bars_mean_more_leakage(self):
-        tree = drawn([told("harbour", 0.8), told("barley", 0.2)])
+        tree = drawn([leakage("harbour", 0.8), leakage("barley", 0.2)])
         first, second = bars(tree, "free")
         assert first == pytest.approx(4 * second, rel=0.01)
 
     def test_rare_words_have_wide_intervals_and_hollow_bars(self):
-        tree = drawn([told("harbour", 0.4, texts=4000), told("barley", 0.4, texts=4)])
+        tree = drawn([leakage("harbour", 0.4, texts=4000), leakage("barley", 0.4, texts=4)])
         assert bars(tree, "free") == pytest.approx(bars(tree, "unsure"))
         lines = [
             node for node in tree.iter("line") if node.get("class") == "whisker" and node.get("y1") == node.get("y2")
@@ -350,7 +350,7 @@ class TestCharts:
         assert "<path" not in whisker(axis, Estimate(0.3, -0.5, 1.0, 2), 10)
 
     def test_classes_share_one_scale(self):
-        lists = some_lists(terms=((told("harbour", 0.8),), (told("barley", 0.2),)))
+        lists = some_lists(terms=((leakage("harbour", 0.8),), (leakage("barley", 0.2),)))
         widths = re.findall(
             r'class="bar free" x="[\d.]+%" y="\d+" width="([\d.]+)%"', render(report_of("t", "s", terms=lists))
         )
@@ -378,7 +378,7 @@ class TestCharts:
     @given(st.lists(st.tuples(st.floats(-3, 3), st.floats(0, 50)), max_size=8))
     def test_the_axis_holds_every_bar_and_leaves_it_room(self, pairs):
         estimates = [Estimate(value, value - half, value + half, 9) for value, half in pairs]
-        low, high = told_range(estimates)
+        low, high = leakage_range(estimates)
         values = [0.0, *(value for value, _ in pairs)]
         assert low <= min(values) <= max(values) <= high
         assert high - low <= 2 * max(np.ptp(values), 1e-3) + 1e-9
@@ -424,7 +424,7 @@ class TestMarkedTexts:
 class TestHarmless:
     @pytest.mark.parametrize("evil", HOSTILE, ids=range(len(HOSTILE)))
     def test_words_are_text(self, evil):
-        terms = ((told(evil), told("fine")), (told(evil),))
+        terms = ((leakage(evil), leakage("fine")), (leakage(evil),))
         text = MarkedText(((evil, 0.4), ("fine", 0.0)), evil)
         source = render(
             report_of("t", "s", terms=some_lists(classes=(evil, "b"), terms=terms, samples=(text,), hidden=(evil,)))
@@ -441,7 +441,7 @@ class TestHarmless:
     @settings(max_examples=60, deadline=None)
     @given(st.text(min_size=1))
     def test_any_word_can_be_drawn(self, term):
-        tree = drawn([told(term)])
+        tree = drawn([leakage(term)])
         assert len(bars(tree, "free")) == 1
         name = next(node.text for node in tree.iter() if node.get("class") == "name")
         assert name.strip("\u2068\u2069")
@@ -467,7 +467,7 @@ class TestHarmless:
         assert render(report) == page
 
     def test_the_page_is_as_wide_as_the_window(self, report, widths):
-        long = tuple(told(term) for term in ("W" * 90, "年" * 60, "a_long_word_" * 20, "שלום" * 20))
+        long = tuple(leakage(term) for term in ("W" * 90, "年" * 60, "a_long_word_" * 20, "שלום" * 20))
         text = MarkedText((("w" * 300, 0.4), ("年" * 90, -0.2)), "W" * 200)
         lists = some_lists(
             classes=("V" * 90, "年" * 60, "c"), terms=(long, long, ()), samples=(text,), hidden=("W" * 90,)
@@ -496,7 +496,7 @@ class TestFiles:
 
     def test_any_words_and_two_to_six_classes(self):
         odd = ("W" * 200, "#שלום", "مرحبا", "\U0001f30a\U0001f468\u200d\U0001f467", "灯台守", "$x^2$", *HOSTILE)
-        many = tuple(told(term, 0.5 - k / 20, texts=2 if k % 3 else 900) for k, term in enumerate(odd))
+        many = tuple(leakage(term, 0.5 - k / 20, texts=2 if k % 3 else 900) for k, term in enumerate(odd))
         sizes, said = [], []
         for classes in (2, 5):
             lists = TermLists(("L" * 90, *"bcde")[:classes], ((), *[many] * (classes - 1)), 1000, 50)
@@ -528,7 +528,7 @@ class TestRefuses:
             ({"classes": LABELS[:1]}, "1 classes and 2 lists"),
             ({"classes": ("ZEBRA", "ZEBRA")}, "different names"),
             ({"classes": ("ZEBRA", "")}, "a class must be a text"),
-            ({"terms": ((told("harbour"), told("harbour")), ())}, "one of them twice"),
+            ({"terms": ((leakage("harbour"), leakage("harbour")), ())}, "one of them twice"),
             ({"terms": (("harbour",), ())}, "ToldTerm only"),
             ({"samples": ("harbour",)}, "must be MarkedText"),
             ({"hidden": ("harbour", "")}, "a hidden term must be"),
@@ -542,13 +542,13 @@ class TestRefuses:
     @pytest.mark.parametrize(
         ("make", "words"),
         [
-            (lambda: told(""), "term must be a text"),
-            (lambda: ToldTerm("harbour", 0, *[around(0.1)] * 3), "at least 1"),
+            (lambda: leakage(""), "term must be a text"),
+            (lambda: TermLeak("harbour", 0, *[around(0.1)] * 3), "at least 1"),
             (
-                lambda: ToldTerm("harbour", 9, around(0.1), around(np.nan), around(0.1)),
+                lambda: TermLeak("harbour", 9, around(0.1), around(np.nan), around(0.1)),
                 "alone of a term must be finite",
             ),
-            (lambda: ToldTerm("harbour", 9, *[around(0.1)] * 2, Estimate(0.1, 0.2, 0.0, 9)), "pmi of a term"),
+            (lambda: TermLeak("harbour", 9, *[around(0.1)] * 2, Estimate(0.1, 0.2, 0.0, 9)), "pmi of a term"),
             (lambda: MarkedText((), "of ZEBRA"), "no spans"),
             (lambda: MarkedText((("harbour", np.inf),), "of ZEBRA"), "span 0"),
             (lambda: MarkedText((("harbour", 0.0),), 3), "must be a text, got int"),

@@ -29,8 +29,8 @@ def worst_pair(answers):
     """The joint laws of several answers to two rows that differ everywhere."""
     p, q = np.ones(1), np.ones(1)
     for keep, k in answers:
-        told = channel(keep, k)
-        p, q = np.outer(p, told[0]).ravel(), np.outer(q, told[1]).ravel()
+        leakage = channel(keep, k)
+        p, q = np.outer(p, leakage[0]).ravel(), np.outer(q, leakage[1]).ravel()
     return p, q
 
 
@@ -43,8 +43,8 @@ def exact(given_s, prior, epsilon, direction, s):
 
 @given(st.floats(-4, 4), keeps, sizes)
 def test_one_response_for_every_gamma(log_gamma, keep, k):
-    told = channel(keep, k)
-    truth = hockey_stick.discrete(told[0], told[1], np.exp(log_gamma))
+    leakage = channel(keep, k)
+    truth = hockey_stick.discrete(leakage[0], leakage[1], np.exp(log_gamma))
     assert response.divergence(np.exp(log_gamma), keep, k) == pytest.approx(float(truth), abs=1e-14)
     assert response.pairwise(log_gamma, 0.0, [keep], [k]) == pytest.approx(float(truth), abs=2e-12)
 

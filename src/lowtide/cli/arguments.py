@@ -133,6 +133,12 @@ _DATA = "CSV, Parquet, Arrow/Feather or JSON lines, by its suffix; or a folder o
 _JSON = "also write the results here; - prints them"
 
 
+def _default_budgets() -> str:
+    """The default budget of every kind, as the help shows it."""
+    budgets = {kind: options.default_budget for kind, options in sorted(modalities.options().items())}
+    return ", ".join(f"{kind} {budget:g}" for kind, budget in budgets.items()) + " nat"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ScanArguments:
     """What leaks: how much the data tells about the secret, and which columns, patches or words tell it.
@@ -168,9 +174,7 @@ class PlanArguments:
 
     data: Path = argument(_DATA, "DATA")
     secret: str = flag(..., "column to protect: never released", metavar="COLUMN")
-    budget: str | None = flag(
-        None, "what the release may tell: 0.02 (nats), 0.03bits, 65%", shown="0.01 nat; images and texts 0.05 nat"
-    )
+    budget: str | None = flag(None, "what the release may tell: 0.02 (nats), 0.03bits, 65%", shown=_default_budgets())
     attacker_accuracy: float | None = flag(None, "budget as the share an attacker may guess right")
     kept: float | None = flag(None, "share of columns, pixels or words to keep, in place of a budget")
     keep: list[str] | None = flag(

@@ -112,8 +112,8 @@ def _term(p: Floats, q: Floats, ratios: Floats, answers: Responses, epsilon: flo
     """`Σ_j` of the selective bounds: (k,) from p and q (k, m)."""
     bounds = hockey_stick.selective(epsilon, ratios, 1.0, p, q, side)
     ours, theirs = (p, q) if side == "forward" else (q, p)
-    for j, told in enumerate(answers):
-        keeps, categories = [keep for keep, _ in told], [k for _, k in told]
+    for j, leakage in enumerate(answers):
+        keeps, categories = [keep for keep, _ in leakage], [k for _, k in leakage]
         if any(keeps):
             # `p·E_{γq/p}` of the feature's noise and answers together, where `selective` knows the noise alone
             some = ours[:, j] > 0

@@ -65,13 +65,13 @@ class CausalNet(nn.Module):
             x: (n, channels, height, width), centred on 0.
             at: places in the order of the patches, from 0.
         """
-        told = self._evidence(x)  # (n, m, state)
+        leakage = self._evidence(x)  # (n, m, state)
         bias = self._spread(self.bias).flatten(2).transpose(1, 2)
         if at is None:
-            state = told.float().cumsum(dim=1) + bias
+            state = leakage.float().cumsum(dim=1) + bias
         else:
             upto = torch.arange(len(self.grid)) <= at[:, None]
-            state = upto.to(told.dtype) @ told + bias[:, at]
+            state = upto.to(leakage.dtype) @ leakage + bias[:, at]
         # One draw per image: a dropped channel is dropped for all prefixes.
         kept = self.dropout(torch.ones(len(x), 1, _STATE))
         return self.head(state * kept)

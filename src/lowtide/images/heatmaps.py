@@ -65,9 +65,9 @@ def heat(
     Returns:
         (scale·height, scale·width, 3) bytes.
     """
-    face, told = _fitting(pixels, grid), np.maximum(per_patch(values, grid), 0.0)
-    top = told.max(initial=0.0) if most is None else positive(most)
-    tint = _tint(grid.spread(np.minimum(told / top, 1.0) if top > 0 else np.zeros_like(told)))
+    face, leakage = _fitting(pixels, grid), np.maximum(per_patch(values, grid), 0.0)
+    top = leakage.max(initial=0.0) if most is None else positive(most)
+    tint = _tint(grid.spread(np.minimum(leakage / top, 1.0) if top > 0 else np.zeros_like(leakage)))
     # Weights that sum to one but for rounding: a grey image stays as it is.
     grey = np.rint(face @ _LUMA)[..., None]
     shown = magnify(np.rint(grey + tint[..., 3:] * (tint[..., :3] - grey)).astype(np.uint8), scale)
@@ -88,9 +88,9 @@ def population_map(mean_image: ArrayLike, values: ArrayLike, grid: Grid, **optio
     Returns:
         (scale·height, scale·width, 3) bytes.
     """
-    told = np.asarray(values, dtype=np.float64)
+    leakage = np.asarray(values, dtype=np.float64)
     face = np.rint(within("mean_image", mean_image, 0.0, 255.0)).astype(np.uint8)
-    return heat(face, told.mean(axis=0) if told.ndim == 2 and len(told) else told, grid, **options)
+    return heat(face, leakage.mean(axis=0) if leakage.ndim == 2 and len(leakage) else leakage, grid, **options)
 
 
 def veil(pixels: ArrayLike, hidden: ArrayLike, grid: Grid, *, scale: int = 1) -> Pixels:
@@ -123,15 +123,15 @@ def describe(values: ArrayLike, grid: Grid, *, unit: Unit = "bits") -> str:
         grid: the patches.
         unit: in which it is told.
     """
-    told = np.maximum(per_patch(values, grid), 0.0)
-    size = f"Heat map of {len(told):,} patches of {grid.patch}×{grid.patch} pixels."
-    if not told.any():
+    leakage = np.maximum(per_patch(values, grid), 0.0)
+    size = f"Heat map of {len(leakage):,} patches of {grid.patch}×{grid.patch} pixels."
+    if not leakage.any():
         return f"{size} None of them tells anything."
-    best, few = int(told.argmax()), strongest(told, grid, share=_MOST_OF).sum()
+    best, few = int(leakage.argmax()), strongest(leakage, grid, share=_MOST_OF).sum()
     place = (f"row {best // grid.across + 1} of {grid.down}", f"column {best % grid.across + 1} of {grid.across}")
     where = f"The strongest, in {place[0]} from the top, {place[1]} from the left"
-    share = f"{few:,} of {len(told):,} have {_MOST_OF:.0%} of the sum."
-    return f"{size} {where}, tells {told[best] / nats_in(unit):.3g} {unit}; {share}"
+    share = f"{few:,} of {len(leakage):,} have {_MOST_OF:.0%} of the sum."
+    return f"{size} {where}, tells {leakage[best] / nats_in(unit):.3g} {unit}; {share}"
 
 
 def strongest(values: ArrayLike, grid: Grid, *, share: float) -> Bools:
@@ -142,11 +142,11 @@ def strongest(values: ArrayLike, grid: Grid, *, share: float) -> Bools:
         grid: the patches.
         share: of the sum, below 1.
     """
-    told = np.maximum(per_patch(values, grid), 0.0)
-    order = np.argsort(-told, kind="stable")
-    carried = np.cumsum(told[order])
+    leakage = np.maximum(per_patch(values, grid), 0.0)
+    order = np.argsort(-leakage, kind="stable")
+    carried = np.cumsum(leakage[order])
     few = int(np.searchsorted(carried, within("share", share, 0.0, 1.0, high_open=True) * carried[-1])) + 1
-    return np.isin(np.arange(len(told)), order[:few]) & bool(carried[-1] > 0)
+    return np.isin(np.arange(len(leakage)), order[:few]) & bool(carried[-1] > 0)
 
 
 def describe_hidden(hidden: ArrayLike, grid: Grid) -> str:
@@ -189,12 +189,12 @@ def ramp(steps: int) -> Pixels:
 
 def per_patch(values: ArrayLike, grid: Grid) -> Floats:
     """Return `values` as (m,) finite numbers, one per patch."""
-    told = real("values", values)
-    if told.shape != (len(grid),):
-        raise LowtideError(f"values must hold one number per patch, shape ({len(grid)},), got {told.shape}")
-    if not np.isfinite(told).all():
+    leakage = real("values", values)
+    if leakage.shape != (len(grid),):
+        raise LowtideError(f"values must hold one number per patch, shape ({len(grid)},), got {leakage.shape}")
+    if not np.isfinite(leakage).all():
         raise LowtideError("values has infinite entries; trim them to the largest density there can be")
-    return told
+    return leakage
 
 
 def positive(most: float) -> float:

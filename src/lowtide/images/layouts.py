@@ -261,8 +261,8 @@ def _is_beside(name: str) -> bool:
     if path.name in METADATA:
         return True
     at_top = len(path.parts) == 1
-    told = path.suffix.lower() in _BESIDE or path.stem.lower().startswith(("readme", "license", "licence"))
-    return at_top and (told or name in (GENKI_LABELS, f"{CELEBA_LABELS}.txt", f"{CELEBA_SPLIT}.txt"))
+    leakage = path.suffix.lower() in _BESIDE or path.stem.lower().startswith(("readme", "license", "licence"))
+    return at_top and (leakage or name in (GENKI_LABELS, f"{CELEBA_LABELS}.txt", f"{CELEBA_SPLIT}.txt"))
 
 
 def _metadata(root: Path, files: Sequence[str]) -> Listing | None:

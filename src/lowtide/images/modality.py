@@ -48,7 +48,7 @@ class ImageModality:
     options: type[Any] = ImageOptions
     policies: tuple[str, ...] = ("fixed", "sequential", "paper")
     mechanisms: tuple[str, ...] = ("redact", "gaussian")
-    default_budget = 0.05  # secrets of faces are all over the face: a much smaller budget hides nearly all of it
+    default_budget = ImageOptions.default_budget
 
     # ── density ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

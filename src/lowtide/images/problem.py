@@ -153,14 +153,14 @@ def make_plan(
 
 def _unreachable(problem: ImageProblem, budget: Budget, check: Check) -> LowtideError:
     left = check.measured
-    told = f"{left.value:.4f} nat [{left.low:.4f}, {left.high:.4f}]"
+    leakage = f"{left.value:.4f} nat [{left.low:.4f}, {left.high:.4f}]"
     if problem.keep.any():
         return LowtideError(
-            f"the {int(problem.keep.sum())} patches to keep tell {told} with everything else hidden; the budget is "
+            f"the {int(problem.keep.sum())} patches to keep tell {leakage} with everything else hidden; the budget is "
             f"{budget}: keep fewer of them, or raise the budget"
         )
     return LowtideError(
-        f"with every patch hidden the noise still leaves {told}; the budget is {budget}: add more noise (lam), use "
+        f"with every patch hidden the noise still leaves {leakage}; the budget is {budget}: add more noise (lam), use "
         "mechanism='redact', or raise the budget"
     )
 

@@ -116,17 +116,17 @@ def draw_map(
         outline: as in `heat`.
         flagged: what the outlined patches are.
     """
-    told = heatmaps.per_patch(values, grid)
+    leakage = heatmaps.per_patch(values, grid)
     scale = -(-_MAP // max(grid.height, grid.width))
-    shown = heatmaps.heat(pixels, told, grid, most=most, outline=outline, scale=scale)
-    alt = heatmaps.describe(told, grid, unit=unit)
+    shown = heatmaps.heat(pixels, leakage, grid, most=most, outline=outline, scale=scale)
+    alt = heatmaps.describe(leakage, grid, unit=unit)
     page, corner = _lay_out([("", [shown])], title, (), least=1, room=_BAR)
-    note, best = "", int(told.argmax())
-    if told[best] > 0:
+    note, best = "", int(leakage.argmax())
+    if leakage[best] > 0:
         _frame(page, corner, grid, best, scale)
-        note = f"framed: the strongest, {told[best] / nats_in(unit):.3g} {unit}"
+        note = f"framed: the strongest, {leakage[best] / nats_in(unit):.3g} {unit}"
         note += f"; outlined: {flagged}" if outline is not None and np.any(outline) else ""
-        most = float(told[best]) if most is None else most
+        most = float(leakage[best]) if most is None else most
     _colour_bar(page, most, unit, note=note)
     return Sheet(page.png(f"{plain(title)}. {alt}"), alt)
 

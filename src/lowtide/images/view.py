@@ -43,9 +43,9 @@ class ImageMaps:
         grid: the m patches.
         mean: (height, width, channels) the average image, in bytes.
         images: how many images the average image rests on.
-        told: (m,) nats that each patch tells on average, which may be over fewer images; `None` for no such map.
-        asked: how many images `told` is an average of; by default all.
-        meaning: what `told` counts, such as "what it adds to the patches before it".
+        leakage: (m,) nats that each patch tells on average, which may be over fewer images; `None` for no such map.
+        asked: how many images `leakage` is an average of; by default all.
+        meaning: what `leakage` counts, such as "what it adds to the patches before it".
         hidden: (m,) bool, what a plan hides; `None` for no such map, unless the report has a chosen plan.
         samples: labels and images of rows of single images, which are never safe to publish; all of the grid's size or
             whole multiples of it, as `heat` enlarges them.
@@ -54,7 +54,7 @@ class ImageMaps:
     grid: Grid
     mean: Pixels
     images: int
-    told: Floats | None = None
+    leakage: Floats | None = None
     asked: int | None = None
     meaning: str = ""
     hidden: Bools | None = None
@@ -65,8 +65,8 @@ class ImageMaps:
         if heatmaps.coloured(self.mean).shape[:2] != (grid.height, grid.width):
             raise LowtideError(f"the grid is of {grid.height}×{grid.width} pixels, the average image of shape {shape}")
         count("images", self.images, 1)
-        if self.told is not None:
-            heatmaps.per_patch(self.told, grid)
+        if self.leakage is not None:
+            heatmaps.per_patch(self.leakage, grid)
         if self.hidden is not None:
             booleans("hidden", self.hidden, (len(grid),))
         for _, row in self.samples:
@@ -119,7 +119,7 @@ def view(
     return ImageMaps(
         grid=hider.mechanism.grid,
         mean=np.rint(mean_image(images)).astype(np.uint8),
-        told=None if plan is None else np.nan_to_num(plan.marginal),
+        leakage=None if plan is None else np.nan_to_num(plan.marginal),
         hidden=None if plan is None else plan.hidden,
         images=len(as_images(images)),
     )
@@ -139,9 +139,11 @@ def sample_rows(scan: ImageScan, images: Any, single: int, seed: int) -> Samples
         return ()
     opened = as_images(images)
     some = some_rows(len(opened), single, generator(seed, "image report"))
-    pixels, told = opened.read(some), leaks_of(scan, Chosen(opened, some))
-    top = max(float(np.quantile(told, 0.995)), 1e-3)
-    maps = tuple(heatmaps.heat(image, values, scan.grid, most=top) for image, values in zip(pixels, told, strict=True))
+    pixels, leakage = opened.read(some), leaks_of(scan, Chosen(opened, some))
+    top = max(float(np.quantile(leakage, 0.995)), 1e-3)
+    maps = tuple(
+        heatmaps.heat(image, values, scan.grid, most=top) for image, values in zip(pixels, leakage, strict=True)
+    )
     return ("original", tuple(pixels)), (f"what {scan.grid.patch} px patches tell", maps)
 
 
@@ -184,7 +186,7 @@ def _maps_of(scan: ImageScan, samples: Samples = ()) -> ImageMaps:
         grid=scan.grid,
         mean=scan.mean,
         images=scan.rows,
-        told=scan.order_free,
+        leakage=scan.order_free,
         asked=scan.asked[1],
         meaning="its order-free share",
         samples=samples,
@@ -204,17 +206,17 @@ def _hidden(found: Findings, maps: ImageMaps) -> Bools | None:
 
 
 def _map_section(found: Findings, maps: ImageMaps, hidden: Bools | None) -> list[Section]:
-    told = maps.told is not None or found.scan is not None
-    if not told and hidden is None:
+    leakage = maps.leakage is not None or found.scan is not None
+    if not leakage and hidden is None:
         return []
-    title = "What leaks" if hidden is None else "What leaks, and what is hidden" if told else "What is hidden"
-    words = leaks_in_words(found, carried=maps.told is None)
+    title = "What leaks" if hidden is None else "What leaks, and what is hidden" if leakage else "What is hidden"
+    words = leaks_in_words(found, carried=maps.leakage is None)
     body = fill(_TEMPLATE, "maps", words=words, shown=_shown(found.secret, maps, hidden))
     return [Section("maps", title, body, _mark(found, maps, hidden), _figures(maps, hidden))]
 
 
 def _mark(found: Findings, maps: ImageMaps, hidden: Bools | None) -> Mark:
-    drawn = maps.told is not None or hidden is not None
+    drawn = maps.leakage is not None or hidden is not None
     if drawn and maps.images < FEWEST_IMAGES:
         return Mark(
             False,
@@ -236,15 +238,15 @@ def _shown(secret: str, maps: ImageMaps, hidden: Bools | None) -> list[Shown]:
     """The population map and the map of what is hidden, where there is data for them."""
     shown, scale = [], -(-_MAP // max(maps.grid.height, maps.grid.width))
     over = f"over the average of {maps.images:,} images"
-    if maps.told is not None:
-        core = heatmaps.strongest(maps.told, maps.grid, share=_CORE)
-        heated = heatmaps.population_map(maps.mean, maps.told, maps.grid, outline=core, scale=scale)
+    if maps.leakage is not None:
+        core = heatmaps.strongest(maps.leakage, maps.grid, share=_CORE)
+        heated = heatmaps.population_map(maps.mean, maps.leakage, maps.grid, outline=core, scale=scale)
         meaning = f" ({plain(maps.meaning)})" if maps.meaning else ""
         asked = "" if maps.asked is None else f" on {maps.asked:,} held-out images"
         caption = f"What each patch tells about {plain(secret)}{meaning}{asked}, {over}: red tells more."
         if core.any():
             caption += f" Outlined: the fewest that have half of the sum, {core.sum():,} of {len(core):,}."
-        shown.append(Shown(heatmaps.data_uri(heated), heatmaps.describe(maps.told, maps.grid), caption, _bar(maps)))
+        shown.append(Shown(heatmaps.data_uri(heated), heatmaps.describe(maps.leakage, maps.grid), caption, _bar(maps)))
     if hidden is not None:
         words = heatmaps.describe_hidden(hidden, maps.grid)
         covered = heatmaps.data_uri(heatmaps.veil(maps.mean, hidden, maps.grid, scale=scale))
@@ -255,11 +257,11 @@ def _shown(secret: str, maps: ImageMaps, hidden: Bools | None) -> list[Shown]:
 def _figures(maps: ImageMaps, hidden: Bools | None) -> dict[str, Drawing]:
     """`map.png` and `hidden.png` where there is data."""
     figures: dict[str, Drawing] = {}
-    told = maps.told
-    if told is not None:
-        core = heatmaps.strongest(told, maps.grid, share=_CORE)
+    leakage = maps.leakage
+    if leakage is not None:
+        core = heatmaps.strongest(leakage, maps.grid, share=_CORE)
         figures["map.png"] = lambda title: (
-            sheets.draw_map(maps.mean, told, maps.grid, title=title, outline=core, flagged="half of the sum").content
+            sheets.draw_map(maps.mean, leakage, maps.grid, title=title, outline=core, flagged="half of the sum").content
         )
     if hidden is not None:
         figures["hidden.png"] = lambda title: sheets.draw_hidden(maps.mean, hidden, maps.grid, title=title).content
@@ -275,7 +277,7 @@ def _hides(hidden: Bools, maps: ImageMaps) -> str:
 
 def _bar(maps: ImageMaps) -> Markup:
     """The colour bar of the population map, with its numbers in bits; nothing where no patch tells anything."""
-    most = 0.0 if maps.told is None else float(np.max(maps.told)) / NATS_PER_BIT
+    most = 0.0 if maps.leakage is None else float(np.max(maps.leakage)) / NATS_PER_BIT
     if most <= 0:
         return Markup("")
     colours = [f"rgb({red} {green} {blue})" for red, green, blue in heatmaps.ramp(_STOPS).tolist()]

@@ -49,10 +49,10 @@ class Duel:
 
 @dataclass(frozen=True)
 class Spot:
-    """One place of the trade-off: the share `kept`, and what is `told`, in bits or as a share of right guesses."""
+    """One place of the trade-off: the share `kept`, and what is `leakage`, in bits or as a share of right guesses."""
 
     kept: float
-    told: Estimate
+    leakage: Estimate
 
 
 @dataclass(frozen=True)
@@ -115,19 +115,19 @@ def tradeoff(
     """
     accuracy = budget is not None and budget.unit == "accuracy"
 
-    def told(reading: Reading) -> Estimate:
+    def leakage(reading: Reading) -> Estimate:
         return reading.accuracy if accuracy else reading.leakage.bits
 
     # Noise keeps nothing as it was: its points lie above others at the same place, off the curve of what is kept.
     curve = [point for point in curve if not point.noised]
-    spots = tuple(sorted((Spot(p.kept, told(p.reading)) for p in curve), key=lambda spot: spot.kept))
+    spots = tuple(sorted((Spot(p.kept, leakage(p.reading)) for p in curve), key=lambda spot: spot.kept))
     limit = None if budget is None else budget.limit if accuracy else budget.limit / NATS_PER_BIT
     place = None
     if chosen is not None and curve:
         here = next((point for point in curve if np.array_equal(point.hidden, chosen)), None)
         reading = check or (here and here.reading)
         kept = here.kept if here else _kept(curve, chosen)
-        place = Spot(kept, told(reading)) if reading else None
+        place = Spot(kept, leakage(reading)) if reading else None
     return Tradeoff(spots, "accuracy" if accuracy else "bits", limit, place)
 
 
@@ -183,7 +183,9 @@ def draw_attacks(found: Sequence[Duel], guess: Estimate | None) -> Chart:
     parts, top = [], 26
     for duel in found:
         parts.append(Markup('<text class="name" x="0" y="{}">{}</text>').format(top + 14, fitted(duel.attacker)))
-        parts += [_dot(axis, told, top + 30 + 18 * k, role) for k, (role, told) in enumerate(duel.accuracy.items())]
+        parts += [
+            _dot(axis, leakage, top + 30 + 18 * k, role) for k, (role, leakage) in enumerate(duel.accuracy.items())
+        ]
         top += 32 + 18 * len(duel.accuracy)
     back = [grid(axis, top, label=lambda tick: f"{100 * tick:.3g} %", unit="right guesses", start=20)]
     back += [] if guess is None else [_blind(axis, guess, top)]
@@ -207,7 +209,7 @@ def _roles(found: Sequence[Duel]) -> tuple[tuple[str, str], ...]:
 def _down(curve: Tradeoff) -> Down:
     """A vertical axis that holds all intervals and the budget, and 0 where bits are counted."""
     places = [*curve.spots, *filter(None, [curve.chosen])]
-    ends = [end for spot in places for end in (spot.told.low, spot.told.high)]
+    ends = [end for spot in places for end in (spot.leakage.low, spot.leakage.high)]
     ends += [0.0] if curve.unit == "bits" else []
     ends += [] if curve.limit is None else [curve.limit]
     return Down(min(ends), max(*ends, min(ends) + 1e-3), 26, 290)
@@ -216,14 +218,14 @@ def _down(curve: Tradeoff) -> Down:
 def _curve(spots: Sequence[Spot], across: Across, down: Down, unit: str) -> list[Markup]:
     lines = [
         Markup('<line class="curve" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(
-            across.pc(a.kept), down.at(a.told.value), across.pc(b.kept), down.at(b.told.value)
+            across.pc(a.kept), down.at(a.leakage.value), across.pc(b.kept), down.at(b.leakage.value)
         )
         for a, b in pairwise(spots)
     ]
     radius = 4 if len(spots) < 60 else 2
     return lines + [
         Markup('<circle class="spot" cx="{}" cy="{}" r="{}"><title>{}</title></circle>').format(
-            across.pc(spot.kept), down.at(spot.told.value), radius, _place(spot, unit)
+            across.pc(spot.kept), down.at(spot.leakage.value), radius, _place(spot, unit)
         )
         for spot in spots
     ]
@@ -231,8 +233,10 @@ def _curve(spots: Sequence[Spot], across: Across, down: Down, unit: str) -> list
 
 def _band(spots: Sequence[Spot], across: Across, down: Down) -> Markup:
     """The intervals as an area: in a nested drawing that is stretched, since a polygon knows no percentages."""
-    edge = [(spot.kept, spot.told.high) for spot in spots] + [(spot.kept, spot.told.low) for spot in reversed(spots)]
-    points = " ".join(f"{across.at(kept):.2f},{down.at(told)}" for kept, told in edge)
+    edge = [(spot.kept, spot.leakage.high) for spot in spots] + [
+        (spot.kept, spot.leakage.low) for spot in reversed(spots)
+    ]
+    points = " ".join(f"{across.at(kept):.2f},{down.at(leakage)}" for kept, leakage in edge)
     return Markup(
         '<svg width="100%" height="{0}" viewBox="0 0 100 {0}" preserveAspectRatio="none" overflow="visible">'
         '<polygon class="band" points="{1}"/></svg>'
@@ -251,7 +255,7 @@ def _share_axis(across: Across, bottom: float) -> Markup:
 
 
 def _choice(spot: Spot, unit: str, across: Across, down: Down) -> Markup:
-    place, at, told = across.pc(spot.kept), down.at(spot.told.value), spot.told
+    place, at, leakage = across.pc(spot.kept), down.at(spot.leakage.value), spot.leakage
     side = "start" if spot.kept < 0.34 else "end" if spot.kept > 0.66 else "middle"  # fits a phone everywhere
     return Markup(
         '<line class="chosen-line" x1="{0}" x2="{0}" y1="20" y2="{1}"/>'
@@ -260,19 +264,21 @@ def _choice(spot: Spot, unit: str, across: Across, down: Down) -> Markup:
     ).format(
         place,
         at,
-        down.at(told.high),
-        down.at(told.low),
+        down.at(leakage.high),
+        down.at(leakage.low),
         symbol("diamond", place, at, kind="chosen", title="chosen"),
         side,
         _place(spot, unit),
     )
 
 
-def _dot(axis: Across, told: Estimate, y: float, role: Role) -> Markup:
-    title = f"{ROLES[role]}: {percent(told.value)}"
-    dot = symbol(ROLE_SHAPES[role], axis.pc(told.value), y, kind=role, title=title)
-    share = Markup('<text class="value" x="100%" y="{}" text-anchor="end">{}</text>').format(y + 4, percent(told.value))
-    return whisker(axis, told, y, kind=f"whisker {role}-line") + dot + share
+def _dot(axis: Across, leakage: Estimate, y: float, role: Role) -> Markup:
+    title = f"{ROLES[role]}: {percent(leakage.value)}"
+    dot = symbol(ROLE_SHAPES[role], axis.pc(leakage.value), y, kind=role, title=title)
+    share = Markup('<text class="value" x="100%" y="{}" text-anchor="end">{}</text>').format(
+        y + 4, percent(leakage.value)
+    )
+    return whisker(axis, leakage, y, kind=f"whisker {role}-line") + dot + share
 
 
 def _blind(axis: Across, guess: Estimate, height: float) -> Markup:
@@ -290,13 +296,13 @@ def _thinned(spots: Sequence[Spot]) -> list[Spot]:
     return [spots[round(k * (len(spots) - 1) / (_POINTS - 1))] for k in range(_POINTS)]
 
 
-def _level(told: float, unit: str) -> str:
-    return f"{told:.10g}" if unit == "bits" else f"{100 * told:.3g} %"
+def _level(leakage: float, unit: str) -> str:
+    return f"{leakage:.10g}" if unit == "bits" else f"{100 * leakage:.3g} %"
 
 
-def _told(told: float, unit: str) -> str:
-    return f"{number(told, 3)} bits" if unit == "bits" else percent(told)
+def _told(leakage: float, unit: str) -> str:
+    return f"{number(leakage, 3)} bits" if unit == "bits" else percent(leakage)
 
 
 def _place(spot: Spot, unit: str) -> str:
-    return f"{percent(spot.kept)} kept, {_told(spot.told.value, unit)}"
+    return f"{percent(spot.kept)} kept, {_told(spot.leakage.value, unit)}"

@@ -60,8 +60,8 @@ def make_report(
 
 
 def _verdict(found: Findings) -> Section:
-    told = found.leakage or (None if found.scan is None else found.scan.information)
-    rows = [] if told is None else [told.n]
+    leakage = found.leakage or (None if found.scan is None else found.scan.information)
+    rows = [] if leakage is None else [leakage.n]
     rows += [] if found.strongest is None else [found.strongest.accuracy.n]
     why = f"Figures for all {found.nouns.rows} together; nothing about a single one."
     body = fill(_TEMPLATE, "verdict", headline=words.headline(found), numbers=words.three_numbers(found))

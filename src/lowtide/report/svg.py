@@ -203,14 +203,14 @@ def anchor(place: float) -> str:
     return "start" if place < 6 else "end" if place > 94 else "middle"
 
 
-def whisker(axis: Across, told: Estimate, y: float, *, kind: str = "whisker") -> Markup:
+def whisker(axis: Across, leakage: Estimate, y: float, *, kind: str = "whisker") -> Markup:
     """An interval as a line with ends; an end beyond the axis is an arrow."""
-    low, high = axis.pc(told.low), axis.pc(told.high)
+    low, high = axis.pc(leakage.low), axis.pc(leakage.high)
     line = Markup('<line class="{}" x1="{}" x2="{}" y1="{}" y2="{}"/>')
     head = Markup('<svg x="{}" y="{}" overflow="visible"><path class="{}" d="{}"/></svg>')
     ends = [
         head.format(x, y, kind, SHAPES[arrow]) if beyond else line.format(kind, x, x, y - 3.5, y + 3.5)
-        for x, arrow, beyond in ((low, "left", told.low < axis.low), (high, "right", told.high > axis.high))
+        for x, arrow, beyond in ((low, "left", leakage.low < axis.low), (high, "right", leakage.high > axis.high))
     ]
     return Markup("").join([line.format(kind, low, high, y, y), *ends])
 

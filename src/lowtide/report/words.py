@@ -168,20 +168,20 @@ def _sides(whole: TwoSided) -> str:
 
 
 def _estimate(found: Findings) -> Figure:
-    told, of = found.leakage, "release"
-    if told is None and found.scan is not None:
-        told, of = found.scan.information, "data as it is"
+    leakage, of = found.leakage, "release"
+    if leakage is None and found.scan is not None:
+        leakage, of = found.scan.information, "data as it is"
     label = f"Estimated leakage, {of}"
-    if told is None:
+    if leakage is None:
         return Figure(
             "Estimated leakage",
             "none",
             ("nothing was estimated",),
             "No model was fitted to the release besides the attackers, whose success is a lower bound.",
         )
-    bits = told.bits
-    rest = f"{told.n:,} held-out {found.nouns.rows}"
-    details = (f"[{number(bits.low)}, {number(bits.high)}] bits", f"{interval(told)} nats", rest)
+    bits = leakage.bits
+    rest = f"{leakage.n:,} held-out {found.nouns.rows}"
+    details = (f"[{number(bits.low)}, {number(bits.high)}] bits", f"{interval(leakage)} nats", rest)
     meaning = (
         f"What a fitted model reads out of {found.nouns.rows} it was not trained on, on average per "
         f"{found.nouns.row}. An estimate: no promise, and more may be there."
@@ -204,15 +204,15 @@ def _attack(found: Findings) -> Figure:
     return Figure(label, f"{percent(best.accuracy.value)} right", details, meaning)
 
 
-def _tells(what: str, told: Estimate, entropy: float | None, secret: str, nouns: Nouns) -> str:
-    bits = told.bits
+def _tells(what: str, leakage: Estimate, entropy: float | None, secret: str, nouns: Nouns) -> str:
+    bits = leakage.bits
     known = "" if entropy is None else f" of the {number(entropy / NATS_PER_BIT, 3)} bits there are to know"
-    if told.low <= 0:
+    if leakage.low <= 0:
         return (
             f"{what} tells nothing about {plain(secret)} that stands out from chance: at most about "
             f"{number(max(bits.high, 0.0), 3)}{known or ' bits'}."
         )
-    rest = f"on {told.n:,} {nouns.rows} held out"
+    rest = f"on {leakage.n:,} {nouns.rows} held out"
     return f"{what} tells {interval(bits, 3)}{known or ' bits'} about {plain(secret)}, {rest}."
 
 

@@ -118,8 +118,8 @@ def _missing(table: pa.Table) -> pa.Table:
     for index, described in enumerate(table.schema):
         if pa.types.is_string(described.type):
             column = table.column(index)
-            told = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
-            table = table.set_column(index, described, told)
+            leakage = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+            table = table.set_column(index, described, leakage)
     return table
 
 

@@ -61,8 +61,8 @@ def _plain_lines(texts: list[pa.ChunkedArray], words: list[bool], delimiter: str
     except pa.ArrowInvalid:  # a quote, a delimiter or a line end
         return None
     written = lines.getvalue()
-    told = sum(pc.sum(length, min_count=0).as_py() for length in lengths) + rows * len(texts)
-    return written.to_pybytes() if len(written) == told else None  # nothing beside the cells may leave the house
+    leakage = sum(pc.sum(length, min_count=0).as_py() for length in lengths) + rows * len(texts)
+    return written.to_pybytes() if len(written) == leakage else None  # nothing beside the cells may leave the house
 
 
 def separated_header(names: list[str], delimiter: str) -> bytes:

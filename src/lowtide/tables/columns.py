@@ -44,11 +44,11 @@ class Learnt(NamedTuple):
 def learn(column: Any) -> Learnt:
     """Look at a narwhals column for the first time."""
     _refuse_unreadable(column)
-    told: DateUnit | None = None
+    leakage: DateUnit | None = None
     if holds_dates(column):
         values = _days(column)
         present = values[~np.isnan(values)]
-        told = "day" if column.dtype == nw.Date or (len(present) and (present % 1 == 0).all()) else "time"
+        leakage = "day" if column.dtype == nw.Date or (len(present) and (present % 1 == 0).all()) else "time"
     elif holds_numbers(column):
         values = _floats(column)
         present = values[~np.isnan(values)]
@@ -56,21 +56,21 @@ def learn(column: Any) -> Learnt:
         categories, other = _categories(column)
         return Learnt(categories, other=other)
     if len(present) == len(values):
-        return Learnt(dates=told)
+        return Learnt(dates=leakage)
     typical = float(np.median(_single(present, column))) if len(present) else 0.0
-    return Learnt(fill=float(np.float32(typical)), dates=told)
+    return Learnt(fill=float(np.float32(typical)), dates=leakage)
 
 
-def numbers(column: Any, fill: float | None, told: DateUnit | None, *, stand_in: float | None = None) -> Floats32:
+def numbers(column: Any, fill: float | None, leakage: DateUnit | None, *, stand_in: float | None = None) -> Floats32:
     """A column of numbers or dates as (n, 1) numbers, or as (n, 2) with a mark that is 1 where a value was missing.
 
     Args:
         column: a narwhals column.
         fill: what stands for a missing value; with it comes the mark. Without it a missing value is refused.
-        told: whether the column held dates in training, and how they are told; `None` for numbers.
+        leakage: whether the column held dates in training, and how they are told; `None` for numbers.
         stand_in: what stands for a missing or unreadable value, without a mark, instead of refusing it.
     """
-    values = _read(column, told, lenient=stand_in is not None)
+    values = _read(column, leakage, lenient=stand_in is not None)
     missing = np.isnan(values)
     substitute = stand_in if fill is None else fill
     if substitute is not None:
@@ -136,22 +136,22 @@ def holds_numbers(column: Any) -> bool:
     return bool(column.dtype.is_numeric() or column.dtype == nw.Boolean)
 
 
-def _read(column: Any, told: DateUnit | None, *, lenient: bool) -> Floats:
+def _read(column: Any, leakage: DateUnit | None, *, lenient: bool) -> Floats:
     """(n,) numbers, or days since 1970-01-01; NaN where a value is missing, or unreadable when `lenient`."""
-    if told is not None and holds_dates(column):
+    if leakage is not None and holds_dates(column):
         return _days(column)
-    if told is None and holds_numbers(column):
+    if leakage is None and holds_numbers(column):
         return _floats(column)
     if column.is_null().all():  # such a column has any type
         return np.full(len(column), np.nan)
-    if told is None and not holds_dates(column):
+    if leakage is None and not holds_dates(column):
         missing = column.is_null().to_list()
         cells = [np.nan if gone else _cell(v, lenient) for v, gone in zip(column.to_list(), missing, strict=True)]
         if None not in cells:
             return np.array(cells, dtype=np.float64)
     elif lenient:
         return np.full(len(column), np.nan)
-    held = "numbers" if told is None else "dates"
+    held = "numbers" if leakage is None else "dates"
     raise LowtideError(
         f"column {column.name!r} held {held} in training and now holds something else; give it as it was, or fit again"
     )
@@ -261,19 +261,19 @@ def to_numbers(values: Floats32, column: Any) -> Any:
     return to_dtype(values, np.dtype(str(column.dtype).lower()))
 
 
-def to_dates(days: Floats32, column: Any, told: DateUnit) -> list[Any]:
+def to_dates(days: Floats32, column: Any, leakage: DateUnit) -> list[Any]:
     """Days since 1970-01-01 as dates of a column's type, in its time zone.
 
     Args:
         days: (n,) days; what the type cannot hold becomes the nearest that it can.
         column: the narwhals column as it was.
-        told: whether the column told dates by the `day`, to which they are then rounded, or with a `time`.
+        leakage: whether the column told dates by the `day`, to which they are then rounded, or with a `time`.
     """
     wide = np.clip(np.asarray(days, dtype=np.float64), _FIRST, _LAST)
     unit = getattr(column.dtype, "time_unit", None)
     if unit == "ns":
         wide = np.clip(wide, -_NANOSECOND_DAYS, _NANOSECOND_DAYS)
-    step = _DAY if told == "day" else _UNITS.get(unit or "", 1)
+    step = _DAY if leakage == "day" else _UNITS.get(unit or "", 1)
     moments = [_EPOCH + dt.timedelta(microseconds=int(count) * step) for count in np.rint(wide * (_DAY / step))]
     if column.dtype == nw.Date:
         return [moment.date() for moment in moments]
@@ -297,7 +297,7 @@ def missing(column: Any) -> Any:
     return column.head(1).shift(1).to_list()[0]
 
 
-def from_text(told: Sequence[str], column: Any, *, other: str | None = None) -> list[Any]:
+def from_text(leakage: Sequence[str], column: Any, *, other: str | None = None) -> list[Any]:
     """Categories, which are `str(value)`, as the values they stand for.
 
     What is written depends on the category alone, never on the cell it replaces: of two values that print alike, a cell
@@ -305,7 +305,7 @@ def from_text(told: Sequence[str], column: Any, *, other: str | None = None) -> 
     missing value is one.
 
     Args:
-        told: the category of each cell to write.
+        leakage: the category of each cell to write.
         column: the narwhals column as it was; its values, and the categories its type lists, are what texts stand for.
             A category that is not among them is made from its text by the type of the other values.
         other: the category that stands for all that are not listed. It is written as it is into a column of text, and
@@ -324,7 +324,7 @@ def from_text(told: Sequence[str], column: Any, *, other: str | None = None) -> 
     types = sorted({type(v) for text, v in known.items() if text not in reserved}, key=lambda kind: kind.__name__)
     if other is not None:
         known[other] = other if column.dtype in (nw.String, nw.Object) else nulls[0]
-    strange = set(told) - known.keys()
+    strange = set(leakage) - known.keys()
     if strange and _is_closed(column):
         raise LowtideError(
             f"the type of column {column.name!r} lacks a category that was there in training and has been drawn; "
@@ -332,7 +332,7 @@ def from_text(told: Sequence[str], column: Any, *, other: str | None = None) -> 
         )
     for text in strange:
         known[text] = _parse(text, types)
-    return [known[text] for text in told]
+    return [known[text] for text in leakage]
 
 
 def _is_closed(column: Any) -> bool:

@@ -207,8 +207,8 @@ def scales(
         return (lam if numbers else None), keeps
     if not (answering or (numbers and lam is None)):
         return (lam if numbers else None), keeps
-    calibrated, told = allocate(pairwise_targets(epsilon, delta, prior), numbers, [sizes[j] for j in answering])
-    keeps[answering] = told
+    calibrated, leakage = allocate(pairwise_targets(epsilon, delta, prior), numbers, [sizes[j] for j in answering])
+    keeps[answering] = leakage
     return (calibrated if lam is None else lam), keeps
 
 
@@ -243,9 +243,9 @@ def answer(truth: Floats32, uniform: Floats, keep: float) -> Floats32:
         (n, k) one-hot.
     """
     k, known = truth.shape[1], truth.any(axis=1)
-    told = known & (uniform < keep)
+    leakage = known & (uniform < keep)
     # Where it is not told, (u − keep)/(1 − keep) is uniform again; for an unknown category u itself is.
     again = np.where(known, (uniform - keep) / max(1.0 - keep, np.finfo(float).tiny), uniform)
     again = np.clip(again, 0.0, 1.0)  # where it is told the quotient is of no use, and may be huge
     drawn = np.minimum((again * k).astype(np.intp), k - 1)
-    return np.eye(k, dtype=np.float32)[np.where(told, truth.argmax(axis=1), drawn)]
+    return np.eye(k, dtype=np.float32)[np.where(leakage, truth.argmax(axis=1), drawn)]

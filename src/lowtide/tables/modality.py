@@ -50,7 +50,7 @@ class TableModality:
     options: type[Any] = TableOptions
     policies: tuple[str, ...] = ("fixed", "sequential", "paper")
     mechanisms: tuple[str, ...] = ("redact", "gaussian", "mixed")
-    default_budget = 0.01
+    default_budget = TableOptions.default_budget
 
     # ── density ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,6 +1,7 @@
 """What a user may tell about tables."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from lowtide.options import option
 
@@ -9,6 +10,7 @@ from lowtide.options import option
 class TableOptions:
     """How a table is read, and which column tells rows apart."""
 
+    default_budget: ClassVar[float] = 0.01
     types: tuple[str, ...] = option(
         (), "override a column's type: COLUMN=number|integer|text|boolean|date", metavar="C=T", flag="type"
     )

@@ -155,15 +155,15 @@ class ColumnPlanner:
         candidates = np.flatnonzero(~hidden & ~self.keep)
         if not len(candidates):
             return None
-        now, told = fresh.read(~hidden).leakage.value, np.full(len(hidden), -np.inf)
+        now, leakage = fresh.read(~hidden).leakage.value, np.full(len(hidden), -np.inf)
         value, lost = useful.read(~hidden).leakage.value if useful else 0.0, np.zeros(len(hidden))
         for j in candidates:
             trial = hidden | (np.arange(len(hidden)) == j)
-            told[j] = now - fresh.read(~trial).leakage.value
+            leakage[j] = now - fresh.read(~trial).leakage.value
             lost[j] = max(0.0, value - useful.read(~trial).leakage.value) if useful else 0.0
         worth = self.worth if useful is None else self._blend(lost)
         # What hides nothing costs what it is worth: then the cheapest goes.
-        gain = np.where(np.isfinite(told), np.maximum(told, 0.0) + ENOUGH / 10, 0.0)
+        gain = np.where(np.isfinite(leakage), np.maximum(leakage, 0.0) + ENOUGH / 10, 0.0)
         more = hidden | (np.arange(len(hidden)) == np.argmax(gain / worth))
         left = None if useful is None else useful.read(~more)
         return Point(more, float(self.worth[~more].sum()), fresh.read(~more), left)

@@ -258,13 +258,13 @@ class RefittedAttacker:
 
     def _attack(self, released: Bools) -> Reading:
         raw, prior = self.features.columns(released), self.classes.prior
-        shown, told = np.concatenate([raw, ~raw]), np.zeros((len(self.held_out.codes), len(prior)))
+        shown, leakage = np.concatenate([raw, ~raw]), np.zeros((len(self.held_out.codes), len(prior)))
         # With fewer rows of a class there is nobody to learn from, and nothing is told.
         if np.bincount(self.training.codes, minlength=len(prior)).min() >= _LEAST_PER_CLASS:
             with one_thread():
                 attacker = ATTACKERS["boosted trees"](self.seed).fit(self.training.rows[:, shown], self.training.codes)
-                told = np.log(attacker.probabilities(self.held_out.rows[:, shown])) - np.log(prior)
-        return Reading.of(told, self.held_out.codes, prior)
+                leakage = np.log(attacker.probabilities(self.held_out.rows[:, shown])) - np.log(prior)
+        return Reading.of(leakage, self.held_out.codes, prior)
 
 
 def economical(options: Options) -> Options:

@@ -34,8 +34,8 @@ def draw_leaks(leaks: Sequence[FeatureLeak]) -> Chart:
     Args:
         leaks: the features, from top to bottom; at least one.
     """
-    told = [estimate.bits for leak in leaks for estimate in (leak.order_free, leak.in_order)]
-    axis = Across(min(0.0, *(e.low for e in told)), max(1e-3, *(e.high for e in told)))
+    leakage = [estimate.bits for leak in leaks for estimate in (leak.order_free, leak.in_order)]
+    axis = Across(min(0.0, *(e.low for e in leakage)), max(1e-3, *(e.high for e in leakage)))
     height, zero = _ROW * len(leaks), axis.pc(0.0)
     parts = [
         _HATCH,
@@ -105,7 +105,7 @@ def _leak(axis: Across, leak: FeatureLeak, top: float) -> Markup:
     )
 
 
-def _bar(axis: Across, told: Estimate, top: float, kind: str) -> Markup:
-    start, end = sorted((axis.at(0.0), axis.at(told.value)))
+def _bar(axis: Across, leakage: Estimate, top: float, kind: str) -> Markup:
+    start, end = sorted((axis.at(0.0), axis.at(leakage.value)))
     bar = Markup('<rect class="bar {}" x="{:.2f}%" y="{}" width="{:.2f}%" height="9"/>')
-    return bar.format(kind, start, top, end - start) + whisker(axis, told, top + 4.5)
+    return bar.format(kind, start, top, end - start) + whisker(axis, leakage, top + 4.5)

@@ -261,7 +261,7 @@ class PieceReader:
         """The pieces and pairs that occur in two texts or more, from the pieces of each text."""
         times: dict[str, int] = {}
         for text in found:
-            for piece in set(text):
+            for piece in dict.fromkeys(text):  # unlike a set, in the same order in every process
                 times[piece] = times.get(piece, 0) + 1
         often = (piece for piece, count in times.items() if count >= _LEAST_TEXTS)
         pieces = {piece: number for number, piece in enumerate(often)}

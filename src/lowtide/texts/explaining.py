@@ -133,7 +133,7 @@ class Explanation:
         rows = tuple(
             (
                 printable(word.term),
-                *(f"{told[self.about] / NATS_PER_BIT:+.3f}" for told in (word.shapley, word.conditional)),
+                *(f"{leakage[self.about] / NATS_PER_BIT:+.3f}" for leakage in (word.shapley, word.conditional)),
             )
             for word in sorted(ranked, key=lambda word: word.places)
         )

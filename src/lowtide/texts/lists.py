@@ -12,20 +12,20 @@ _NAMED = 5  # terms of a class that a description names
 
 
 @dataclass(frozen=True)
-class ToldTerm:
+class TermLeak:
     """What one term tells towards one class, in nats.
 
     Attributes:
         term: as the vocabulary writes it.
         texts: how many of the texts have it.
-        told: mean over those texts of the trimmed conditional information density i(s; x_j | x^{j−1}).
+        leakage: mean over those texts of the trimmed conditional information density i(s; x_j | x^{j−1}).
         alone: the same without the terms before it, i(s; x_j).
         pmi: pointwise mutual information with shrinkage, the baseline that only counts.
     """
 
     term: str
     texts: int
-    told: Estimate
+    leakage: Estimate
     alone: Estimate
     pmi: Estimate
 
@@ -54,8 +54,8 @@ class MarkedText:
             raise LowtideError(f"the note of a marked text must be a text, got {type(self.note).__name__}")
         if not self.spans:
             raise LowtideError("a marked text has no spans; leave it out")
-        for place, (piece, told) in enumerate(self.spans):
-            if not isinstance(piece, str) or not math.isfinite(told):
+        for place, (piece, leakage) in enumerate(self.spans):
+            if not isinstance(piece, str) or not math.isfinite(leakage):
                 raise LowtideError(f"span {place} of a marked text must be a text and a finite number of nats")
 
 
@@ -75,7 +75,7 @@ class TermLists:
     """
 
     classes: tuple[str, ...]
-    terms: tuple[tuple[ToldTerm, ...], ...]
+    terms: tuple[tuple[TermLeak, ...], ...]
     texts: int
     vocabulary: int
     samples: tuple[MarkedText, ...] = ()
@@ -91,21 +91,21 @@ class TermLists:
         if len(self.terms) != len(self.classes):
             lists = f"{len(self.classes)} classes and {len(self.terms)} lists of terms"
             raise LowtideError(f"there are {lists}; give one list per class, if an empty one")
-        for place, told in enumerate(self.terms):
-            self._check_list(place, told)
+        for place, leakage in enumerate(self.terms):
+            self._check_list(place, leakage)
         if not all(isinstance(text, MarkedText) for text in self.samples):
             raise LowtideError("samples must be MarkedText; cut each text into spans first")
         for term in self.hidden:
             _filled("a hidden term", term)
 
-    def _check_list(self, place: int, told: tuple[ToldTerm, ...]) -> None:
-        if not all(isinstance(entry, ToldTerm) for entry in told):
+    def _check_list(self, place: int, leakage: tuple[TermLeak, ...]) -> None:
+        if not all(isinstance(entry, TermLeak) for entry in leakage):
             raise LowtideError(f"list {place} of terms must hold ToldTerm only")
-        if len({entry.term for entry in told}) < len(told):
+        if len({entry.term for entry in leakage}) < len(leakage):
             raise LowtideError(f"list {place} of terms has one of them twice")
-        if len(told) > self.vocabulary:
-            raise LowtideError(f"list {place} has {len(told)} terms; the vocabulary has {self.vocabulary}")
-        if any(entry.texts > self.texts for entry in told):
+        if len(leakage) > self.vocabulary:
+            raise LowtideError(f"list {place} has {len(leakage)} terms; the vocabulary has {self.vocabulary}")
+        if any(entry.texts > self.texts for entry in leakage):
             raise LowtideError(f"a term of list {place} stands in more texts than the {self.texts} there are")
 
     @property
@@ -114,30 +114,30 @@ class TermLists:
         return not any(self.terms)
 
 
-def is_sure(told: Estimate) -> bool:
+def is_sure(leakage: Estimate) -> bool:
     """Whether an interval leaves out 0; of rare terms it often does not."""
-    return told.low > 0 or told.high < 0
+    return leakage.low > 0 or leakage.high < 0
 
 
-def told_range(told: Sequence[Estimate]) -> tuple[float, float]:
+def leakage_range(leakage: Sequence[Estimate]) -> tuple[float, float]:
     """The ends of an axis for bars with intervals, 0 included.
 
     It holds all bars and, beside them, as much of the intervals as leaves the longest bar half of the room: one word
     that stands in two texts would otherwise make all others too short to compare.
     """
-    values = [0.0, *(estimate.value for estimate in told)]
+    values = [0.0, *(estimate.value for estimate in leakage)]
     span = max(max(values) - min(values), 1e-3)
-    low = max(min([0.0, *(estimate.low for estimate in told)]), min(values) - span / 2)
-    high = min(max([0.0, *(estimate.high for estimate in told)]), max(values) + span / 2)
+    low = max(min([0.0, *(estimate.low for estimate in leakage)]), min(values) - span / 2)
+    high = min(max([0.0, *(estimate.high for estimate in leakage)]), max(values) + span / 2)
     return low, max(high, low + 1e-3)
 
 
 def describe_terms(lists: TermLists, most: int) -> str:
     """The first terms of every class in words, for those who do not see a chart of `most` of them."""
     said = []
-    for label, told in zip(lists.classes, lists.terms, strict=True):
-        names = [f"{shown(entry.term)} {interval(entry.told.bits, 3)} bits" for entry in told[:_NAMED]]
-        drawn = f"{min(len(told), most)} words, the first of them {', '.join(names)}" if names else "no telling word"
+    for label, leakage in zip(lists.classes, lists.terms, strict=True):
+        names = [f"{shown(entry.term)} {interval(entry.leakage.bits, 3)} bits" for entry in leakage[:_NAMED]]
+        drawn = f"{min(len(leakage), most)} words, the first of them {', '.join(names)}" if names else "no telling word"
         said.append(f"Towards {shown(label)}: {drawn}.")
     return " ".join(said)
 
@@ -147,6 +147,6 @@ def _filled(name: str, text: str) -> None:
         raise LowtideError(f"{name} must be a text that is not empty")
 
 
-def _sound(name: str, told: Estimate) -> None:
-    if not all(map(math.isfinite, (told.value, told.low, told.high))) or told.low > told.high:
+def _sound(name: str, leakage: Estimate) -> None:
+    if not all(map(math.isfinite, (leakage.value, leakage.low, leakage.high))) or leakage.low > leakage.high:
         raise LowtideError(f"{name} of a term must be finite, its interval from low to high")

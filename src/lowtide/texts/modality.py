@@ -48,7 +48,7 @@ class TextModality:
     options: type[Any] = TextOptions
     policies: tuple[str, ...] = ("fixed", "paper")
     mechanisms: tuple[str, ...] = ("drop", "mask", "replace")
-    default_budget = 0.05
+    default_budget = TextOptions.default_budget
 
     # ── density ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

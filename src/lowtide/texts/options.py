@@ -1,6 +1,7 @@
 """What a user may tell about texts."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from lowtide.options import option
 
@@ -12,6 +13,7 @@ _FITTED = ("scan", "plan")
 class TextOptions:
     """Which column holds the texts, who wrote them, and what counts as a term."""
 
+    default_budget: ClassVar[float] = 0.05
     text: str | None = option(None, "the column that holds them", verbs=_READ, metavar="COLUMN")
     group: str | None = option(None, "the column of authors, who are never split", verbs=_READ, metavar="COLUMN")
     ngrams: int = option(1, "terms of up to so many words", verbs=_FITTED, least=1, most=3)

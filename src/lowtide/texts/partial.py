@@ -209,8 +209,8 @@ class TextWords:
     def rewritten(self, changes: Sequence[Mapping[int, str]]) -> list[Rewritten]:
         """The text, each time with other terms, or none, in the place of some words, cased like them; read afresh."""
         written = [rewrite(self.text, self._stretches(change)) for change in changes]
-        told = self.density.density([text for text, _ in written])
-        return [Rewritten(text, where, density) for (text, where), density in zip(written, told, strict=True)]
+        leakage = self.density.density([text for text, _ in written])
+        return [Rewritten(text, where, density) for (text, where), density in zip(written, leakage, strict=True)]
 
     def _stretches(self, change: Mapping[int, str]) -> list[tuple[int, int, str]]:
         return sorted(

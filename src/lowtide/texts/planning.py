@@ -267,9 +267,9 @@ def make_plan(
 
 def _unreachable(problem: TextProblem, budget: Budget, check: Check) -> LowtideError:
     left = check.measured
-    told = f"{left.value:.4f} nat [{left.low:.4f}, {left.high:.4f}]"
+    leakage = f"{left.value:.4f} nat [{left.low:.4f}, {left.high:.4f}]"
     kept = f"the {int(problem.keep.sum())} terms to keep, " if problem.keep.any() else ""
     return LowtideError(
-        f"with every term hidden, {kept}words too rare to be terms, signs and the lengths of texts still tell {told}; "
-        f"the budget is {budget}: raise it" + (", or keep fewer terms" if kept else "")
+        f"with every term hidden, {kept}words too rare to be terms, signs and the lengths of texts still tell "
+        f"{leakage}; the budget is {budget}: raise it" + (", or keep fewer terms" if kept else "")
     )

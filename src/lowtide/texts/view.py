@@ -19,7 +19,7 @@ from lowtide.report.svg import Across, Chart, grid, stand_alone, whisker
 from lowtide.report.words import HiddenCounts, count_features, leaks_in_words
 from lowtide.splits import generator, some_rows
 from lowtide.texts.explaining import explain
-from lowtide.texts.lists import MarkedText, TermLists, ToldTerm, describe_terms, is_sure, told_range
+from lowtide.texts.lists import MarkedText, TermLeak, TermLists, describe_terms, is_sure, leakage_range
 from lowtide.texts.policies import FixedTerms
 from lowtide.texts.rewriting import TextHider
 from lowtide.texts.scan import TextScan, top_terms
@@ -51,7 +51,7 @@ class Panel:
     label: str
     chart: Chart
     key: Markup
-    rows: tuple[ToldTerm, ...]
+    rows: tuple[TermLeak, ...]
     more: int
 
 
@@ -102,10 +102,10 @@ def term_lists(scan: TextScan, samples: tuple[MarkedText, ...] = ()) -> TermList
     table = scan.table
     lists = tuple(
         tuple(
-            ToldTerm(
+            TermLeak(
                 table.terms[j],
                 int(table.texts[j]),
-                told=table.estimate(j, place, "conditional"),
+                leakage=table.estimate(j, place, "conditional"),
                 alone=table.estimate(j, place, "alone"),
                 pmi=table.estimate(j, place, "pmi"),
             )
@@ -121,10 +121,12 @@ def sample_texts(scan: TextScan, texts: Sequence[str], single: int, seed: int) -
     rng = generator(seed, "text report")
     result = []
     for row in some_rows(len(texts), max(0, single), rng).tolist():
-        told = explain(scan.density, texts[row])
-        evidence = float(np.abs([word.shapley[told.about] for word in told.words]).sum()) if told.words else 0.0
-        spans = tuple((span.text, evidence * (span.share or 0.0)) for span in told.spans())
-        belief = f"{told.labels[told.about]} {told.prior[told.about]:.0%} → {told.posterior[told.about]:.0%}"
+        explained = explain(scan.density, texts[row])
+        evidence = (
+            float(np.abs([word.shapley[explained.about] for word in explained.words]).sum()) if explained.words else 0.0
+        )
+        spans = tuple((span.text, evidence * (span.share or 0.0)) for span in explained.spans())
+        belief = f"{explained.labels[explained.about]} {explained.prior[explained.about]:.0%} → {explained.posterior[explained.about]:.0%}"
         if spans:
             result.append(MarkedText(spans, f"what a reader believes: {belief}"))
     return tuple(result)
@@ -159,7 +161,7 @@ def sections(found: Findings, lists: TermLists | None = None) -> list[Section]:
         drawn.append(Section("leaks", "What leaks", fill(_TEMPLATE, "leaks", words=leaks_in_words(found)), mark))
     drawn += _word_section(found, lists)
     if lists is not None and lists.samples:
-        most = max((abs(told) for text in lists.samples for _, told in text.spans), default=0.0)
+        most = max((abs(leakage) for text in lists.samples for _, leakage in text.spans), default=0.0)
         texts = [_marked(text, most) for text in lists.samples]
         body = fill(_TEMPLATE, "marked", texts=texts, most=number(most / NATS_PER_BIT, 2))
         why = "Single texts: who wrote one can be found by it, and its secret may stand above it."
@@ -197,16 +199,16 @@ def _word_section(found: Findings, lists: TermLists | None) -> list[Section]:
 def _panels(lists: TermLists) -> list[Panel]:
     charts = _charts(lists, _BARS)
     return [
-        Panel(shown(label, 60), chart, charts[0].legend, told[:_ROWS], max(0, len(told) - _ROWS))
-        for label, chart, told in zip(lists.classes, charts, lists.terms, strict=True)
+        Panel(shown(label, 60), chart, charts[0].legend, leakage[:_ROWS], max(0, len(leakage) - _ROWS))
+        for label, chart, leakage in zip(lists.classes, charts, lists.terms, strict=True)
     ]
 
 
 def _charts(lists: TermLists, most: int) -> list[Chart]:
-    drawn = [told[:most] for told in lists.terms]
-    axis = Across(*told_range([entry.told.bits for told in drawn for entry in told]))
+    drawn = [leakage[:most] for leakage in lists.terms]
+    axis = Across(*leakage_range([entry.leakage.bits for leakage in drawn for entry in leakage]))
     pairs = enumerate(zip(lists.classes, drawn, strict=True))
-    return [draw_terms(f"words-{place}", label, told, axis=axis) for place, (label, told) in pairs]
+    return [draw_terms(f"words-{place}", label, leakage, axis=axis) for place, (label, leakage) in pairs]
 
 
 def draw_lists(lists: TermLists, title: str, *, most: int = _BARS) -> bytes:
@@ -222,35 +224,35 @@ def draw_lists(lists: TermLists, title: str, *, most: int = _BARS) -> bytes:
     return stand_alone(_charts(lists, count("most", most, 1)), title, alt=describe_terms(lists, most))
 
 
-def draw_terms(name: str, label: str, told: Sequence[ToldTerm], *, axis: Across) -> Chart:
+def draw_terms(name: str, label: str, leakage: Sequence[TermLeak], *, axis: Across) -> Chart:
     """Bars of what the terms of one class tell, in bits with intervals.
 
     Args:
         name: of the chart, unlike that of any other on the page.
         label: the class.
-        told: its terms, from top to bottom; without any the chart says so.
+        leakage: its terms, from top to bottom; without any the chart says so.
         axis: the axis in bits, one for all classes.
     """
     heading, title = f"towards {shown(label, 40)}", f"What words tell towards {_apart(label)}, in bits"
-    if not told:
+    if not leakage:
         words = "No word tells enough to be listed."
         return Chart(
             name, title, words, 30, Markup('<text class="tick" x="0" y="18">{}</text>').format(words), _KEY, heading
         )
-    height = _ROW * len(told)
+    height = _ROW * len(leakage)
     parts = [
         grid(axis, height, label=lambda tick: f"{tick:.10g}", unit="bits"),
         Markup('<line class="axis" x1="{0}" x2="{0}" y1="0" y2="{1}"/>').format(axis.pc(0.0), height + 2),
     ]
-    parts += [_term(axis, entry, _ROW * place) for place, entry in enumerate(told)]
-    first = f"{_apart(told[0].term)}, tells {interval(told[0].told.bits, 3)} bits"
-    words = f"{len(told)} words, ranked. The first, {first}."
+    parts += [_term(axis, entry, _ROW * place) for place, entry in enumerate(leakage)]
+    first = f"{_apart(leakage[0].term)}, tells {interval(leakage[0].leakage.bits, 3)} bits"
+    words = f"{len(leakage)} words, ranked. The first, {first}."
     return Chart(name, title, words, height + 40, Markup("\n").join(parts), _KEY, heading)
 
 
-def _term(axis: Across, entry: ToldTerm, top: float) -> Markup:
-    told = entry.told.bits
-    start, end = sorted((axis.at(0.0), axis.at(told.value)))
+def _term(axis: Across, entry: TermLeak, top: float) -> Markup:
+    leakage = entry.leakage.bits
+    start, end = sorted((axis.at(0.0), axis.at(leakage.value)))
     # The name stands in a drawing of its own, which cuts what is wider than expected.
     return Markup(
         "<g><title>{0}: {1} bits, in {2:,} texts</title>"
@@ -259,17 +261,17 @@ def _term(axis: Across, entry: ToldTerm, top: float) -> Markup:
         '<rect class="bar {7}" x="{8:.2f}%" y="{9}" width="{10:.2f}%" height="9"/>{11}</g>'
     ).format(
         _apart(entry.term),
-        interval(told, 3),
+        interval(leakage, 3),
         entry.texts,
         top,
         _apart(entry.term, _NAME),
         top + 14,
-        number(told.value, 3),
-        "free" if is_sure(told) else "unsure",
+        number(leakage.value, 3),
+        "free" if is_sure(leakage) else "unsure",
         start,
         top + 20,
         end - start,
-        whisker(axis, told, top + 24.5),
+        whisker(axis, leakage, top + 24.5),
     )
 
 
@@ -280,23 +282,23 @@ def _apart(text: str, most: int = 60) -> str:
 
 def _marked(text: MarkedText, most: float) -> Marked:
     spans, room = [], _LETTERS
-    for piece, told in text.spans:
+    for piece, leakage in text.spans:
         line = visible(piece[: 2 * room])
         cut = line if len(line) <= room else f"{line[: max(room - 1, 0)]}…"
         room -= len(line)
-        spans.append(_span(cut, told, most))
+        spans.append(_span(cut, leakage, most))
         if room < 0:
             break
     strongest = sorted((pair for pair in text.spans if pair[1]), key=lambda pair: -abs(pair[1]))[:_STRONGEST]
-    said = "; ".join(f"“{_apart(piece, 30)}” {_bits(told)}" for piece, told in strongest)
+    said = "; ".join(f"“{_apart(piece, 30)}” {_bits(leakage)}" for piece, leakage in strongest)
     return Marked(plain(text.note), tuple(span for span in spans if span.text), said or "nothing")
 
 
-def _span(text: str, told: float, most: float) -> MarkedSpan:
-    if told == 0 or not text.strip():
+def _span(text: str, leakage: float, most: float) -> MarkedSpan:
+    if leakage == 0 or not text.strip():
         return MarkedSpan(text, "", 0.0, "")
-    return MarkedSpan(text, "towards" if told > 0 else "against", round(abs(told) / most, 3), _bits(told))
+    return MarkedSpan(text, "towards" if leakage > 0 else "against", round(abs(leakage) / most, 3), _bits(leakage))
 
 
-def _bits(told: float) -> str:
-    return f"{number(abs(told) / NATS_PER_BIT, 2)} bits {'towards' if told > 0 else 'away'}"
+def _bits(leakage: float) -> str:
+    return f"{number(abs(leakage) / NATS_PER_BIT, 2)} bits {'towards' if leakage > 0 else 'away'}"

@@ -172,9 +172,9 @@ def _divergence(excess: Floats, keep: Floats, categories: Floats) -> Floats:
     q = (1.0 - keep) / categories
     with np.errstate(over="ignore", invalid="ignore"):
         gap = np.where(q > 0, excess * q, 0.0)  # (γ − 1)q
-        told = np.where(keep > 0, (1.0 + excess) * keep, 0.0)
+        leakage = np.where(keep > 0, (1.0 + excess) * keep, 0.0)
     rest = (categories - 2.0) * np.maximum(-gap, 0.0)
-    return np.minimum(np.maximum(keep - gap, 0.0) + np.maximum(-gap - told, 0.0) + rest, 1.0)
+    return np.minimum(np.maximum(keep - gap, 0.0) + np.maximum(-gap - leakage, 0.0) + rest, 1.0)
 
 
 def _mixture(epsilon: float, ratio: float, losses: Floats, masses: Floats) -> float:
