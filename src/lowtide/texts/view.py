@@ -126,7 +126,9 @@ def sample_texts(scan: TextScan, texts: Sequence[str], single: int, seed: int) -
             float(np.abs([word.shapley[explained.about] for word in explained.words]).sum()) if explained.words else 0.0
         )
         spans = tuple((span.text, evidence * (span.share or 0.0)) for span in explained.spans())
-        belief = f"{explained.labels[explained.about]} {explained.prior[explained.about]:.0%} → {explained.posterior[explained.about]:.0%}"
+        about = explained.about
+        before, after = explained.prior[about], explained.posterior[about]
+        belief = f"{explained.labels[about]} {before:.0%} → {after:.0%}"
         if spans:
             result.append(MarkedText(spans, f"what a reader believes: {belief}"))
     return tuple(result)
