@@ -220,7 +220,7 @@ def print_results(rows: Sequence[Row], guesses: tuple[float, float]) -> None:
         "The rival by its own networks on the test faces, and by fresh ones",
         ["k, nats", "told, nats", "own adversary %", "fresh attacker %", "own classifier %", "fresh classifier %"],
         [
-            (o["limit"], o["told"], o["adversary"], row.smiling.retrained, o["classifier"], row.gender.retrained)
+            (o["limit"], o["leakage"], o["adversary"], row.smiling.retrained, o["classifier"], row.gender.retrained)
             for row, o in own
         ],
     )

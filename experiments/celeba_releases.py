@@ -204,7 +204,7 @@ def by_rival(setup: Setup) -> Iterator[Made]:
         read, used = one.read_secret(test).argmax(axis=1), one.read_utility(test).argmax(axis=1)
         own = {
             "limit": one.limit,
-            "told": one.leakage,
+            "leakage": one.leakage,
             "adversary": 100 * float((read == every.s[~every.train]).mean()),
             "classifier": 100 * float((used == useful[~every.train]).mean()),
         }

@@ -62,7 +62,7 @@ def scene(seed, size=(24, 20, 3)):
 
 
 def some_maps(**changes):
-    values = {"grid": GRID, "mean": scene(0), "images": 1500, "told": TOLD, "hidden": HIDDEN}
+    values = {"grid": GRID, "mean": scene(0), "images": 1500, "leakage": TOLD, "hidden": HIDDEN}
     return ImageMaps(**(values | changes))
 
 
@@ -395,8 +395,8 @@ class TestRefuses:
             ({"mean": scene(0, (20, 24, 3))}, "the grid is of 24×20 pixels"),
             ({"mean": scene(0).astype(float)}, "must be bytes"),
             ({"images": 0}, "images must be at least 1"),
-            ({"told": TOLD[:-1]}, "one number per patch"),
-            ({"told": np.full(M, np.nan)}, "NaN"),
+            ({"leakage": TOLD[:-1]}, "one number per patch"),
+            ({"leakage": np.full(M, np.nan)}, "NaN"),
             ({"hidden": HIDDEN[:-1]}, r"hidden must be booleans of shape \(30,\)"),
             ({"hidden": TOLD}, "must be booleans"),
             ({"samples": (("a", ()),)}, "has no image"),

@@ -32,7 +32,7 @@ class TermLeak:
     def __post_init__(self) -> None:
         _filled("term", self.term)
         count("texts of a term", self.texts, 1)
-        for name in ("told", "alone", "pmi"):
+        for name in ("leakage", "alone", "pmi"):
             _sound(name, getattr(self, name))
 
 
