@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo test lint format bench clean
+.PHONY: help setup browser demo test coverage lint format bench clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -22,8 +22,11 @@ demo: setup  ## scan, plan, release and audit a real survey that needs no downlo
 
 # One thread for each worker: two workers of two threads on two cores wait for each other, ten times as long.
 # A file is the work of one worker, so what a file fits once is fitted once; tests/conftest.py has slow files go first.
-test: setup browser  ## the whole test suite, with coverage
-	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder --cov --cov-report=term $(PYTEST_ARGS)
+test: setup browser  ## the whole test suite
+	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+
+coverage: setup browser  ## the whole test suite, with the lines that no test runs
+	@$(MAKE) --no-print-directory test PYTEST_ARGS="--cov --cov-report=term $(PYTEST_ARGS)"
 
 # Tests lay the report out in a real browser. Without one, and without the right to install it, they say so and skip.
 browser:

@@ -16,7 +16,7 @@ sys.path.insert(0, str(HERE))
 import golden_data  # noqa: E402 - beside the recorded answers
 
 RECORDED = json.loads((HERE / "recorded.json").read_text())
-TOLERANCE = 1e-4  # sums in single precision, in another order on another processor
+TOLERANCE = 1e-3  # sums in single precision, in another order with another number of threads
 KINDS = {
     "tables": (golden_data.write_table, "survey.csv", "shared.csv", "vote", {}, {"budget": 0.05, "steps": 60}),
     "images": (golden_data.write_images, "faces.npz", "shared.npz", "smile", {"patch": 4}, {"kept": 0.7}),

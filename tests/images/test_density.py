@@ -201,12 +201,12 @@ def test_an_interrupted_fit_goes_on_where_it_stopped(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(image_fitting, "train_masked", interrupt)
+        patch.setattr(image_training, "train_masked", interrupt)
         with pytest.raises(KeyboardInterrupt):
             fit(x, s, max_steps=4, checkpoint=str(tmp_path))
     assert len(list(tmp_path.glob("c*-*.safetensors"))) == 5
     with monkeypatch.context() as patch:
-        patch.setattr(image_fitting, "train_causal", interrupt)
+        patch.setattr(image_training, "train_causal", interrupt)
         again = fit(x, s, max_steps=4, checkpoint=str(tmp_path))
     assert again.artefact.report == whole.artefact.report
     assert not list(tmp_path.iterdir())
@@ -251,7 +251,7 @@ class TestBadInput:
 
     def test_images_of_a_wrong_shape_are_refused(self, tide):
         x, s = draw(20, 0)
-        with pytest.raises(LowtideError, match="X has 20 images"):
+        with pytest.raises(LowtideError, match="there are 20 images and s has shape"):
             fit(x, s[:5])
         with pytest.raises(LowtideError, match="VectorTIDE"):
             fit(x, np.random.default_rng(0).random(20))

@@ -121,7 +121,7 @@ def test_unused_terms_have_wide_intervals(found):
 
 def test_bad_arguments_are_refused(found):
     density, texts, s, _, _, _ = found
-    with pytest.raises(LowtideError, match="6000 texts and s has 3"):
+    with pytest.raises(LowtideError, match="6000 texts and s has shape"):
         scan_terms(density, texts, s[:3])
     with pytest.raises(LowtideError, match="level"):
         scan_terms(density, texts, s, level=1.0)
