@@ -23,7 +23,7 @@ def pixels(world, x):
 def answers():
     """True and estimated conditionals (n, m, |S|) of fresh faces, and those of a network that was hardly trained.
 
-    The slow part is 300 steps of a network on faces of 32 × 32 pixels.
+    The slow part is 200 steps of a network on faces of 32 × 32 pixels.
     """
     world = drawn_faces(32, patch=8)
     x, s = world.sample(4000, seed=0)
@@ -40,7 +40,7 @@ def answers():
         return density.conditionals(pixels(world, fresh))
 
     torch.set_num_threads(1)
-    return truth, estimate(300), estimate(20)
+    return truth, estimate(200), estimate(20)
 
 
 def agreement(truth, found):
