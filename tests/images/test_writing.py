@@ -357,3 +357,10 @@ def test_a_hidden_patch_changes_only_itself(tmp_path):
     assert np.all(after[:, :2, :2] == 128)
     after[:, :2, :2] = before[:, :2, :2]
     np.testing.assert_array_equal(after, before)
+
+
+def test_a_mapping_without_new_names_is_refused(tmp_path):
+    source = metadata(tmp_path / "in")
+    with pytest.raises(LowtideError, match="these images keep theirs"):
+        ImageWriter(tmp_path / "out", source, mapping=tmp_path / "names.csv")
+    assert not (tmp_path / "names.csv").exists()

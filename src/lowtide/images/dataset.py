@@ -237,8 +237,6 @@ class ImageJob:
         self, source: Path, plan: Plan, options: ImageOptions, *, ids: Any = None, progress: bool | None
     ) -> None:
         resize = plan.layout["resize"]
-        if options.mapping is not None and not options.rename and not Path(source).is_dir():
-            raise LowtideError("the option 'mapping' lists new names of images; give it together with 'rename'")
         self._folder = open_images(
             source,
             resize=None if resize is None else (resize[0], resize[1]),

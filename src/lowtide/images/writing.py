@@ -325,9 +325,13 @@ class ImageWriter:
             raise LowtideError(f"{target} and the source {origin} lie within each other; choose a folder elsewhere")
         if target.exists() and not (target.is_dir() and not any(target.iterdir())):
             raise LowtideError(f"{target} exists and is not empty; choose a new name, or remove it")
-        if not self._renamed:
-            return
         mapping = self._mapping
+        if not self._renamed:
+            if mapping is not None:
+                raise LowtideError(
+                    "a mapping lists new names, and these images keep theirs; add rename, or leave it out"
+                )
+            return
         if mapping is None:
             raise LowtideError("images with new names need a file for the private list of names; give mapping=")
         if mapping == target or target in mapping.parents:

@@ -253,7 +253,7 @@ class TextJob:
 
 
 class TextSink:
-    """A file of texts and a file of changes; both appear whole, or neither does."""
+    """A file of texts and a file of changes, the changes first; each appears whole or not at all."""
 
     def __init__(self, out: Path, changes: Path) -> None:
         self._paths = (out, changes)

@@ -79,7 +79,7 @@ class Structured:
         return g if self.residual is None else g + self.residual(a, b)
 
     def settings(self) -> dict[str, Any]:
-        """Which parts there are, and what of them is no array; plain JSON values."""
+        """Which parts there are, and what of them is not an array; plain JSON values."""
         copula, pairwise = _split(self.base)
         return {
             "s_linear": [column.linear for column in self.s_map.columns],
