@@ -21,8 +21,17 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def interval(estimate: Estimate, digits: int = 4) -> str:
-    """An estimate with its interval."""
+    """An estimate with its interval; where nothing was found, the most that could have gone unseen."""
+    if not estimate.found:
+        return f"none found; at most {number(estimate.high, digits)}" if estimate.high > 0 else str(estimate)
     return f"{number(estimate.value, digits)} [{number(estimate.low, digits)}, {number(estimate.high, digits)}]"
+
+
+def unseen(estimate: Estimate, rows: str = "rows") -> str:
+    """What can be said of information, in nats, where nothing was found."""
+    if estimate.high <= 0:
+        return "none: nothing that could tell is released"
+    return f"none found; at most {number(estimate.high)} nat could have gone unseen in {estimate.n:,} {rows}"
 
 
 def percent(share: float) -> str:

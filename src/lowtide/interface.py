@@ -22,24 +22,30 @@ class Estimate:
         low: lower end of the interval.
         high: upper end of the interval.
         n: how many samples it rests on.
+        found: false when nothing clear was found; then `value` and `low` are 0, and `high` is the most that could have
+            gone unseen. It is 0 only where nothing that could tell is released.
     """
 
     value: float
     low: float
     high: float
     n: int
+    found: bool = True
 
     @property
     def bits(self) -> Estimate:
         """The same number of nats counted in bits."""
-        return Estimate(self.value / NATS_PER_BIT, self.low / NATS_PER_BIT, self.high / NATS_PER_BIT, self.n)
+        value, low, high = (end / NATS_PER_BIT for end in (self.value, self.low, self.high))
+        return Estimate(value, low, high, self.n, self.found)
 
     def __str__(self) -> str:
-        return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
+        if self.found:
+            return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
+        return f"none found; at most {self.high:.4f}" if self.high > 0 else "none: nothing that could tell is shown"
 
     def _repr_html_(self) -> str:
         """What `str` says and how many samples it rests on, for a notebook."""
-        return f"<span><strong>{self.value:.4f}</strong> [{self.low:.4f}, {self.high:.4f}] (n = {self.n:,})</span>"
+        return f"<span>{self} (n = {self.n:,})</span>"
 
 
 @dataclass(frozen=True)

@@ -214,6 +214,7 @@ STREAMS = MappingProxyType(
         "table attacked rows": 5,
         "table estimate": 6,
         "table judged rows": 8,
+        "table counted rows": 9,
         "table rehearsal": 0xD15C,
         "table scan": 0x5CA4,
         # images

@@ -95,13 +95,16 @@ def plan(
         mechanism: what hiding does; by default the first of the kind's: `redact`, or `drop` for texts.
         seed: of every random draw but the noise of a release.
         progress: whether to draw progress bars; by default only on a terminal.
-        **options: `kept` (a share to keep, in place of a budget), `epsilon`, `delta`, `lam`, `steps`, `kind`; and those
+        **options: `kept` (a share to keep, in place of a budget), `epsilon`, `delta`, `lam`, `certify` (keep the budget
+            against every attacker, by counts), `strict` (refuse anything but a kept budget), `steps`, `kind`; and those
             of the kind.
 
     Returns:
         The plan: `save(path)` keeps it for any number of releases.
     """
-    common = {name: options.pop(name) for name in ("kept", "epsilon", "delta", "lam") if name in options}
+    common = {
+        name: options.pop(name) for name in ("kept", "epsilon", "delta", "lam", "certify", "strict") if name in options
+    }
     steps, kind = options.pop("steps", None), options.pop("kind", None)
     modality, said = _kind(data, "plan", kind, options)
     opened = modality.open(data, secret, said, progress=progress)

@@ -30,7 +30,7 @@ def shifted():
 )
 def test_redaction_of_everything_leaves_guessing_while_the_clean_data_is_read(world):
     x, s = world.sample(1200, seed=2)
-    found = audit_samples(np.zeros_like(x), s, clean=x, attackers=FAST, fail_above=0.01)
+    found = audit_samples(np.zeros_like(x), s, clean=x, attackers=FAST, fail_above=0.03)
     attacks = found.attacks
     assert abs(attacks.headline.accuracy.value - attacks.guess.accuracy.value) < 0.02
     assert attacks.headline_clean.accuracy.low > attacks.guess.accuracy.value + 0.1
@@ -92,9 +92,9 @@ def test_independent_data_is_seldom_reported_as_readable():
 
 def test_the_verdict_says_whether_the_limit_is_kept(shifted):
     x, s = shifted
-    value = audit_samples(x, s, attackers=FAST).attacks.headline.information.value
-    assert audit_samples(x, s, attackers=FAST, fail_above=value + 0.01).verdict.passed is True
-    assert audit_samples(x, s, attackers=FAST, fail_above=value - 0.01).verdict.passed is False
+    high = audit_samples(x, s, attackers=FAST).attacks.headline.information.high
+    assert audit_samples(x, s, attackers=FAST, fail_above=high + 0.01).verdict.passed is True
+    assert audit_samples(x, s, attackers=FAST, fail_above=high - 0.01).verdict.passed is False
     assert audit_samples(x, s, attackers=FAST).verdict.passed is None
 
 

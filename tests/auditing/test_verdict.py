@@ -97,13 +97,13 @@ def test_the_estimate_is_distrusted_only_when_the_whole_interval_of_the_attack_l
     assert found.trusted is trusted
     assert (found.distrust is None) is trusted
     if not trusted:
-        assert str(found).startswith("Do not trust the estimate: it puts the leakage at 0.0400 nats")
+        assert str(found).startswith("Do not trust the estimate: it puts the leakage at 0.0400 [0.0000, 0.0400] nats")
 
 
 def test_information_within_rounding_of_zero_counts_as_zero():
     rounding = Estimate(2e-16, 2e-16, 2e-16, 400)
     verdict = give_verdict(report(0.5, rounding, clean=(0.53, rounding)), Estimate(0.0, 0.0, 0.0, 400))
-    assert give_verdict(report(0.5, rounding), fail_above=0.0).passed
+    assert "exceeded" not in give_verdict(report(0.5, rounding), fail_above=0.0).gate
     assert verdict.trusted
     assert verdict.conclusive is False
 
@@ -135,25 +135,33 @@ def test_attackers_that_cannot_read_the_clean_data_but_break_the_limit_fail():
 @pytest.mark.parametrize(
     ("gate", "passed"),
     [
-        (0.05, True),
-        (0.0499, False),
-        (Gate.nats(0.06), True),
-        (Gate.accuracy(0.54), True),
-        (Gate.accuracy(0.539), False),
+        (0.0701, True),
+        (0.0699, False),
+        (Gate.nats(0.08), True),
+        (Gate.accuracy(0.561), True),
+        (Gate.accuracy(0.559), False),
         (0, False),
     ],
 )
-def test_a_limit_is_compared_with_the_point_estimate(gate, passed):
+def test_a_limit_is_compared_with_the_upper_end_of_the_interval(gate, passed):
     verdict = give_verdict(report(), fail_above=gate)
     assert verdict.passed is passed
-    assert verdict.gate.endswith("passed." if passed else "failed.")
+    assert verdict.gate.startswith("Gate passed. The limit is kept" if passed else "Gate failed. The limit is")
+
+
+def test_few_rows_do_not_pass_a_limit_that_they_cannot_show():
+    nothing = Estimate(0.0, 0.0, 0.0, 100)
+    verdict = give_verdict(report(0.52, nothing), fail_above=0.05)
+    assert verdict.passed is False
+    assert "not shown: as much as 0.0800 nat could have gone unseen in 100 rows" in verdict.gate
 
 
 def test_the_verdict_names_the_values_it_compared():
-    assert give_verdict(report(), fail_above=Gate.accuracy(0.535)).gate == (
-        "Gate: the strongest attacker gets 54.0 %, and at most 53.5 % are allowed: failed."
+    assert give_verdict(report(), fail_above=Gate.accuracy(0.515)).gate == (
+        "Gate failed. The limit is exceeded: the release tells at least 52.0%, the budget is an attacker right at most "
+        "51.5% of the time."
     )
-    assert "0.0500 nats, and at most 0.1000 nats" in give_verdict(report(), fail_above=0.1).gate
+    assert "kept: at most 0.0700 nat in 400 rows, the budget is 0.1 nat" in give_verdict(report(), fail_above=0.1).gate
 
 
 @pytest.mark.parametrize(

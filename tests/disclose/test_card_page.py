@@ -131,7 +131,7 @@ class TestTrust:
         lines = [line for line in found.text().splitlines() if line.startswith("Do not trust the estimate")]
         assert len(lines) == (0 if found.trusted else 1)
         assert found.trusted == (high >= 0.02)
-        assert not lines or "(at most 0.0190), but an attacker already gets 0.0300 (at least 0.0200)" in lines[0]
+        assert not lines or "[0.0000, 0.0190] nats, but an attacker already gets 0.0300 (at least 0.0200)" in lines[0]
 
 
 class TestWhatWasDone:

@@ -51,7 +51,7 @@ class TestAgreement:
         assert check.measured == with_overlooked(telling.headline.information)
         assert not check.agrees(Budget(0.02))
         assert check.agrees(Budget(0.6))
-        assert check.assures(Budget(0.6))
+        assert check.standing(Budget(0.6), reference=600).state == "kept"
         assert Check(None, blind).agrees(Budget(max(0.02, Check(None, blind).measured.value)))
 
 

@@ -9,9 +9,11 @@ from scipy.special import log_softmax
 from scipy.stats import binomtest, norm, rankdata
 
 from lowtide.checks import LowtideError, class_codes, probabilities, within
-from lowtide.density.objectives import mean_with_interval
+from lowtide.density.objectives import mean_with_interval, nothing_found
 from lowtide.interface import Estimate
 from lowtide.types import Floats, Labels
+
+_ROUNDING = 1e-9  # of log(p/p)
 
 
 class _Area(NamedTuple):
@@ -74,7 +76,8 @@ def information(q: Floats, codes: Labels, *, prior: Floats, level: float = 0.95)
         level: how often the interval should hold the mean.
     """
     q, codes = _checked(q, codes, level)
-    return mean_with_interval(gains(q, codes, prior), level)
+    told = gains(q, codes, prior)
+    return mean_with_interval(told, level) if np.any(np.abs(told) > _ROUNDING) else nothing_found(told, level)
 
 
 def gains(q: Floats, codes: Labels, prior: Floats) -> Floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -16,6 +16,8 @@ from lowtide.attack.lower_bound import LowerBound, audit_divergence
 from lowtide.attack.panel import AttackReport, attack
 from lowtide.auditing.utility import AttackOptions, Change, UtilityReport
 from lowtide.checks import LowtideError, one_of, within
+from lowtide.density.objectives import with_overlooked
+from lowtide.disclose.standing import Standing, stand
 from lowtide.formatting import html_of, in_ascii, interval, percentages, text_of
 from lowtide.interface import Attack, Estimate, Reported, TextTable
 from lowtide.protocols import Modality
@@ -34,9 +36,8 @@ _NO_CONTROL = "No clean data was given, so it is not known whether these attacke
 class Gate:
     """A limit that a release must keep; made by `Gate.nats` or `Gate.accuracy`.
 
-    It compares the point value of the headline attack, not an end of its interval: a gate is a rule that was agreed on
-    beforehand, and the upper end would fail releases for having been tested on few rows only. A release right at its
-    limit fails about every second time; leave a margin.
+    It compares the upper end of the attackers' intervals, and no less than what so many rows could have shown: a
+    release does not pass for having been tested on few rows only.
 
     Attributes:
         quantity: what is limited, `nats` of information or `accuracy`.
@@ -63,13 +64,11 @@ class Gate:
         """At most this share of right guesses."""
         return cls("accuracy", limit)
 
-    def value(self, attack: Attack) -> float:
-        """What the gate looks at."""
-        return attack.information.value if self.quantity == "nats" else attack.accuracy.value
-
-    def passes(self, attack: Attack) -> bool:
-        """Whether an attack stays within the limit."""
-        return self.value(attack) <= self.limit + _ROUNDING
+    def standing(self, attack: Attack) -> Standing:
+        """Where a release stands whose strongest retrained attacker achieved this."""
+        found = attack.accuracy if self.quantity == "accuracy" else with_overlooked(attack.information)
+        lower = found.low - _ROUNDING
+        return stand(self.limit, self.quantity, replace(found, low=lower), lower=lower, reference=found.n)
 
 
 @dataclass(frozen=True)
@@ -123,7 +122,8 @@ def give_verdict(
     conclusive = _reads(report.headline_clean, report.guess) if report.headline_clean is not None else None
     control = {True: None, False: _NOTHING_SHOWN.format(secret=secret), None: _NO_CONTROL}[conclusive]
     gate = fail_above if fail_above is None or isinstance(fail_above, Gate) else Gate.nats(fail_above)
-    passed = None if gate is None else gate.passes(headline)
+    standing = None if gate is None else gate.standing(headline)
+    passed = None if standing is None else standing.state == "kept"
     if passed and conclusive is False:
         passed = None
     return Verdict(
@@ -134,7 +134,7 @@ def give_verdict(
         conclusive=conclusive,
         control=control,
         passed=passed,
-        gate=None if gate is None else _outcome(gate, headline, passed),
+        gate=None if standing is None else _outcome(standing, passed),
     )
 
 
@@ -159,7 +159,7 @@ def _distrust(attack: Estimate, estimate: Estimate) -> str | None:
     if attack.low <= estimate.high + _ROUNDING:
         return None
     return (
-        f"Do not trust the estimate: it puts the leakage at {estimate.value:.4f} nats (at most {estimate.high:.4f}), "
+        f"Do not trust the estimate: it puts the leakage at {interval(estimate)} nats, "
         f"but an attacker already gets {attack.value:.4f} (at least {attack.low:.4f}). The estimator is too weak for "
         "this release; rely on the attack."
     )
@@ -170,18 +170,13 @@ def _reads(attack: Attack, guess: Attack) -> bool:
     return attack.accuracy.low > guess.accuracy.value or attack.information.low > _ROUNDING
 
 
-def _outcome(gate: Gate, attack: Attack, passed: bool | None) -> str:
-    value = gate.value(attack)
-    if gate.quantity == "nats":
-        found, limit = f"{value:.4f} nats", f"{gate.limit:.4f} nats"
-    else:
-        found, limit = percentages(value, gate.limit)
+def _outcome(standing: Standing, passed: bool | None) -> str:
     outcome = {
         True: "passed",
         False: "failed",
         None: "undecided, since attackers who read nothing keep every limit",
     }[passed]
-    return f"Gate: the strongest attacker gets {found}, and at most {limit} are allowed: {outcome}."
+    return f"Gate {outcome}. The limit is {standing}."
 
 
 Row = tuple[str, str, str, str, str, str]
@@ -366,4 +361,4 @@ def _interval(estimate: Estimate) -> str:
 
 
 def _bits(one: Attack) -> str:
-    return _interval(one.information.bits)
+    return "0, by definition" if one.trained_on == "nothing" else _interval(one.information.bits)

@@ -191,6 +191,8 @@ class PlanArguments:
     epsilon: float | None = flag(None, "threshold of a feature, or ε of the noise")
     delta: float | None = flag(None, "with ε, calibrates the noise (tables)")
     lam: float | None = flag(None, "scale of the noise, in units of a feature's range")
+    certify: bool = flag(False, "keep the budget against every attacker, by counts; hides columns of many values")
+    strict: bool = flag(False, "refuse anything but a budget that is kept")
     out: Path | None = flag(None, "where to keep the plan; a folder for networks, images and texts", shown="plan.json")
     json: Path | None = flag(None, _JSON, metavar="FILE")
     report: Path | None = flag(None, "write an HTML report here", metavar="FILE")
@@ -235,7 +237,9 @@ class AuditArguments:
     release: Path = argument("the released file or folder", "RELEASE")
     reference: Path = flag(..., "the data before, the same samples (tables and texts: in the same order)")
     secret: str = flag(..., "column to protect", metavar="COLUMN")
-    fail_above: str | None = flag(None, "exit 1 if the strongest attack tells more: 0.05, 0.03bits, 55%")
+    fail_above: str | None = flag(
+        None, "exit 1 unless attacks tell at most this, at the upper end: 0.05, 0.03bits, 55%"
+    )
     utility: str | None = flag(None, "column that should still be predicted", metavar="COLUMN")
     plan: Path | None = flag(None, "the plan, for the report", metavar="PLAN")
     card: Path | None = flag(None, "its card; by default the one beside the release", metavar="FILE")

@@ -23,7 +23,7 @@ from lowtide.report.console import print_tables
 from lowtide.table_files.writing import Writer
 from lowtide.texts.onnx_export import export_onnx
 
-_SHARED = ("kept", "epsilon", "delta", "lam", "steps")
+_SHARED = ("kept", "epsilon", "delta", "lam", "certify", "strict", "steps")
 _STRONG, _WEAK = 0.15, 0.03  # shares of the evidence in a text, from which on a word is shown as telling
 _MOST = 12  # words in the table
 # The 1996 American National Election Study: who would vote for Clinton (0) or Dole (1).

@@ -16,7 +16,7 @@ from lowtide.bundles import read_bundle, write_bundle
 from lowtide.checks import LowtideError, check_rows, count
 from lowtide.density.critics import CRITICS
 from lowtide.density.critics.base import Critic
-from lowtide.density.objectives import mean_with_interval, normalise
+from lowtide.density.objectives import information_of, normalise
 from lowtide.features import Features
 from lowtide.interface import Estimate
 from lowtide.labels import Classes, Label
@@ -208,7 +208,7 @@ class Density:
         g = self.density(x)
         codes = self.classes.encode(s)
         check_rows("s", codes.shape, len(g))
-        return mean_with_interval(g[np.arange(len(g)), codes], level)
+        return information_of(g[np.arange(len(g)), codes], level)
 
     def explain(
         self, sample: Any, *, budget: float | None = None, secret_class: Label | None = None, seed: int = 0

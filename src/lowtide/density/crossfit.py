@@ -22,7 +22,7 @@ from scipy.special import expit, logsumexp
 from lowtide.density import training
 from lowtide.density.artefact import FitReport
 from lowtide.density.critics.base import Critic, Masked, Null, RankScaling
-from lowtide.density.objectives import Checkpoints, Options, fingerprint, mean_with_interval, normalise, nothing_found
+from lowtide.density.objectives import Checkpoints, Options, fingerprint, information_of, normalise, nothing_found
 from lowtide.features import Features
 from lowtide.labels import Classes
 from lowtide.progress import progress_bar
@@ -296,7 +296,7 @@ def fit_masked(
         checkpoints.clear()
         report = FitReport("null", True, nothing_found(choice.held_out), 0.0, choice.candidates)
         return Null(len(classes.labels), len(features)), report
-    held_out = mean_with_interval(choice.held_out)
+    held_out = information_of(choice.held_out)
     with progress_bar("fitting on all rows", max(choice.steps), options.progress) as tick:
         again = replace(data, seed=options.seed + 1)
         weights = refit(choice, again, options.nets, lambda stage, trainer: Run(trainer, stage, checkpoints, tick))

@@ -20,7 +20,7 @@ from lowtide.density.bag_fitting import fit_bag
 from lowtide.density.critics.base import Critic, Null
 from lowtide.density.critics.paper import PaperCritic, train, train_sparse
 from lowtide.density.crossfit import fit_masked
-from lowtide.density.objectives import Options, mean_with_interval
+from lowtide.density.objectives import Options, nothing_found
 from lowtide.density.streaming import Blocks, ReadFirst, fit_stream
 from lowtide.features import Features
 from lowtide.labels import Classes, is_vector, read_classes
@@ -160,7 +160,7 @@ def fit_critic(
 
 def null_critic(rows: int, classes: Classes, features: Features) -> tuple[Critic, FitReport]:
     """The null model g = 0 for n rows, and its report."""
-    report = FitReport("null", True, mean_with_interval(np.zeros(rows)), 0.0, {"null": 0.0})
+    report = FitReport("null", True, nothing_found(np.zeros(rows)), 0.0, {"null": 0.0})
     return Null(len(classes.labels), len(features)), report
 
 

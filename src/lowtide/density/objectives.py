@@ -125,12 +125,23 @@ def nothing_found(gains: Floats, level: float = 0.95) -> Estimate:
     The value is 0. The upper end is that of the gains themselves, and no less than what the rule could have seen: a
     density of variance 2I carries I nats (if small), so its mean exceeds two standard errors only from I = 8/n on.
     """
-    return with_overlooked(Estimate(0.0, 0.0, mean_with_interval(gains, level).high, len(gains)))
+    high = mean_with_interval(gains, level).high
+    return with_overlooked(Estimate(0.0, 0.0, high, len(gains), found=False))
+
+
+def information_of(gains: Floats, level: float = 0.95) -> Estimate:
+    """The information that held-out gains (n,) of a critic show; a critic that says nothing has found nothing."""
+    return with_overlooked(mean_with_interval(gains, level)) if np.any(gains) else nothing_found(gains, level)
 
 
 def with_overlooked(found: Estimate) -> Estimate:
     """An estimate of information, in nats, whose upper end is no less than what so many rows could have shown."""
-    return replace(found, high=max(found.high, _DETECTABLE / found.n))
+    return replace(found, high=max(found.high, least_shown(found.n)))
+
+
+def least_shown(rows: int) -> float:
+    """The least information, in nats, that so many held-out rows can show to be absent."""
+    return _DETECTABLE / rows
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from lowtide.checks import LowtideError, check_rows
 from lowtide.density.artefact import Encoder, FitReport
 from lowtide.density.critics.base import Critic, Masked, Null, RankScaling, Weights
 from lowtide.density.crossfit import STRENGTHS, describe, fit_subset_shrinkage, is_clear, mixture_weights
-from lowtide.density.objectives import Checkpoints, Options, fingerprint, mean_with_interval, normalise, nothing_found
+from lowtide.density.objectives import Checkpoints, Options, fingerprint, information_of, normalise, nothing_found
 from lowtide.density.training import MaskedRows, MaskedSettings, MaskedTrainer, SubsetSampler, losses, mask_rows
 from lowtide.features import Features
 from lowtide.labels import Classes, Label, plain_labels
@@ -262,7 +262,7 @@ def _mix(weights: Weights, stop: MaskedRows, validation: MaskedRows, fit: _Strea
     converged = bool((fit.best_at.numpy()[np.repeat(kept, _TWINS)] < trainer.done // _EVERY * _EVERY).all())
     chosen = describe(tuple(mixture[kept]), tuple(np.array(STRENGTHS)[kept]))
     training = _training_gain(critic, fit, rows)
-    return critic, FitReport(chosen, converged, mean_with_interval(found), training, report.candidates)
+    return critic, FitReport(chosen, converged, information_of(found), training, report.candidates)
 
 
 def _training_gain(critic: Masked, fit: _StreamFit, enough: int) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -23,9 +23,10 @@ from lowtide import modalities
 from lowtide.bundles import read_bundle, write_bundle
 from lowtide.checks import LowtideError, real, within
 from lowtide.density.artefact import Density
-from lowtide.density.objectives import mean_with_interval
+from lowtide.density.objectives import information_of, mean_with_interval
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.noise import KeyedNoise
+from lowtide.disclose.standing import Unit, budget_in_words
 from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.labels import Classes
 from lowtide.types import Bools, Floats, Ints
@@ -50,7 +51,7 @@ class Reading:
         """Read densities (n, |S|) of held-out rows whose classes are `codes` (n,)."""
         right = (density + np.log(prior)).argmax(axis=1) == codes
         own = density[np.arange(len(codes)), codes]
-        return cls(mean_with_interval(own), mean_with_interval(right.astype(np.float64)))
+        return cls(information_of(own), mean_with_interval(right.astype(np.float64)))
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Budget:
     """
 
     limit: float
-    unit: Literal["nats", "accuracy"] = "nats"
+    unit: Unit = "nats"
 
     def __post_init__(self) -> None:
         high = 1.0 if self.unit == "accuracy" else math.inf
@@ -167,9 +168,7 @@ class Budget:
         return float(brentq(lambda e: e * math.tanh(e / 2) - self.limit, 0.0, self.limit + 2 + math.sqrt(self.limit)))
 
     def __str__(self) -> str:
-        if self.unit == "accuracy":
-            return f"an attacker right at most {self.limit:.1%} of the time"
-        return f"{self.limit:g} nat ({self.limit / NATS_PER_BIT:.3g} bits)"
+        return budget_in_words(self.limit, self.unit)
 
 
 FORMAT = "lowtide-hider"

@@ -28,6 +28,7 @@ from jsonschema.validators import extend
 from lowtide.disclose.card_page import page
 from lowtide.disclose.certificate import Certificate, PolicyName, TwoSided
 from lowtide.disclose.membership import Membership
+from lowtide.disclose.standing import Bound, Standing
 from lowtide.errors import LowtideError
 from lowtide.files import sha256_of, write_whole
 from lowtide.formatting import html_of_markdown
@@ -74,6 +75,8 @@ class ReleaseCard:
         leakage: estimated information of the release about the secret, in nats; `None` where there is no estimate, as
             for images and texts, which are only attacked.
         attacks: what attackers achieved.
+        standing: whether the budget is kept; `None` without a budget.
+        bound: what holds against every attacker; `None` where the release has too many different rows to count.
         parameters: plain options; an infinite number is written out as text.
         data_sha256: of the released file or folder, as `lowtide.files.sha256_of` gives it; `None` for a plan.
         created: UTC, such as 2026-01-31T12:00:00Z.
@@ -89,6 +92,8 @@ class ReleaseCard:
     changed: float
     leakage: Estimate | None = None
     attacks: tuple[Attack, ...] = ()
+    standing: Standing | None = None
+    bound: Bound | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     data_sha256: str | None = None
     created: str = field(default_factory=now)
@@ -144,6 +149,8 @@ class ReleaseCard:
             "certificate": _listed(asdict(self.certificate)),
             "leakage": leakage,
             "attacks": [asdict(attack) for attack in self.attacks],
+            "standing": self.standing and asdict(self.standing),
+            "bound": self.bound and asdict(self.bound),
             "data_sha256": self.data_sha256,
         }
         _check(card)
@@ -169,6 +176,8 @@ class ReleaseCard:
                 "certificate": _certificate(card["certificate"]),
                 "leakage": card["leakage"] and Estimate(**card["leakage"]["nats"]),
                 "attacks": tuple(_attack(attack) for attack in card["attacks"]),
+                "standing": card.get("standing") and Standing(**card["standing"]),
+                "bound": card.get("bound") and Bound(**card["bound"]),
             }
         )
 

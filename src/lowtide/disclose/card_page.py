@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lowtide.disclose.certificate import TwoSided, rounded_up
-from lowtide.formatting import in_ascii, interval, percent, percents
+from lowtide.formatting import in_ascii, interval, percent, percents, unseen
 from lowtide.interface import Attack, Estimate
 
 if TYPE_CHECKING:  # a card makes its page, so the page cannot import the card
@@ -29,7 +29,7 @@ _NO_ESTIMATE = (
 
 def page(card: ReleaseCard) -> str:
     """Write a card as Markdown: the outcome in words, the three numbers, what was done, what holds and what not."""
-    first, *others = [line for line in (_achieved(card), _worst_case(card), _distrust(card)) if line]
+    first, *others = [line for line in (_achieved(card), _budget(card), _worst_case(card), _distrust(card)) if line]
     sections = [
         [f"# Release card: {first}"],
         *([f"{line[0].upper()}{line[1:]}."] for line in others),
@@ -63,6 +63,11 @@ def _blind(card: ReleaseCard) -> float:
     return guesses[0] if guesses else card.largest_class
 
 
+def _budget(card: ReleaseCard) -> str | None:
+    """Whether the budget is kept."""
+    return None if card.standing is None else f"the budget is {card.standing}"
+
+
 def _worst_case(card: ReleaseCard) -> str:
     whole = card.certificate.whole
     if whole.vacuous:
@@ -78,8 +83,8 @@ def _distrust(card: ReleaseCard) -> str | None:
         return None
     attack = max((a.information for a in card.attacks if a.target == "release"), key=lambda found: found.low)
     return (
-        f"Do not trust the estimate: it puts the leakage at {card.leakage.value:z.4f} nats (at most "
-        f"{card.leakage.high:z.4f}), but an attacker already gets {attack.value:z.4f} (at least {attack.low:z.4f}). "
+        f"Do not trust the estimate: it puts the leakage at {_interval(card.leakage)} nats, "
+        f"but an attacker already gets {attack.value:z.4f} (at least {attack.low:z.4f}). "
         "The estimator is too weak for this release; rely on the attack"
     )
 
@@ -87,7 +92,10 @@ def _distrust(card: ReleaseCard) -> str | None:
 def _numbers(card: ReleaseCard) -> list[str]:
     estimate = _NO_ESTIMATE
     if card.leakage is not None:
-        estimate = f"{_interval(card.leakage)} nats = {_interval(card.leakage.bits)} bits, from {card.leakage.n} rows"
+        estimate = in_ascii(unseen(card.leakage))
+        if card.leakage.found:
+            both = f"{_interval(card.leakage)} nats = {_interval(card.leakage.bits)} bits"
+            estimate = f"{both}, from {card.leakage.n} rows"
     attack, found = card.strongest, "no attacker was trained on the release: nothing is known from below"
     if attack is not None:
         found = (
@@ -100,6 +108,8 @@ def _numbers(card: ReleaseCard) -> list[str]:
         f"| Worst-case bound for the whole release | {_bound(card.certificate.whole)} |",
         f"| Estimated leakage, held out | {estimate} |",
         f"| Strongest retrained attack, a lower bound | {found} |",
+        *([f"| Against every attacker, from counts | {card.bound} |"] if card.bound is not None else []),
+        *([f"| Budget | {card.standing} |"] if card.standing is not None else []),
     ]
 
 
@@ -157,10 +167,14 @@ def _attacks(attacks: Sequence[Attack]) -> list[str]:
     head = ["| attacker | learnt from | attacks | accuracy | AUC | information, nats |", "|---|---|---|---|---|---|"]
     order = sorted(attacks, key=lambda a: (a.trained_on != "release", -a.information.value))  # the retrained first
     cells = [
-        (_quoted(a.attacker), a.trained_on, a.target, _percents(a.accuracy), _interval(a.auc), _interval(a.information))
+        (_quoted(a.attacker), a.trained_on, a.target, _percents(a.accuracy), _interval(a.auc), _learnt(a))
         for a in order
     ]
     return head + [f"| {' | '.join(row)} |" for row in cells]
+
+
+def _learnt(attack: Attack) -> str:
+    return "0, by definition" if attack.trained_on == "nothing" else _interval(attack.information)
 
 
 def _footer(card: ReleaseCard) -> str:

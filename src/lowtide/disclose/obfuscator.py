@@ -13,10 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from lowtide import modalities
 from lowtide.checks import LowtideError, one_of, within
 from lowtide.density.tide import TIDE
+from lowtide.disclose.aim import Aim
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.certificate import PolicyName
 from lowtide.disclose.noise import open_noise
-from lowtide.disclose.rehearsal import Planner, Task
+from lowtide.disclose.rehearsal import Goal, Planner, Task
+from lowtide.disclose.standing import Standing
+from lowtide.errors import note
 from lowtide.progress import progress_bar
 from lowtide.protocols import Modality
 
@@ -51,6 +54,9 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         keep: features that must be released: names of columns; numbers of patches, row by row from the upper left, a
             mask (m,), or boxes `"x,y,w,h"` in pixels, which stand for all patches they touch; terms.
         hide: features that must be hidden, likewise.
+        certify: tables, `fixed` with `redact`: keep the budget against every attacker, by a bound from counts, rather
+            than by an estimate. Columns with many values are then hidden.
+        strict: refuse anything but a budget that is kept: few rows before the long work, else the outcome.
         settings: what only one kind of data has: a `TableSettings`, an `ImageSettings` or a `TextSettings`.
         key_file: where the key of the noise is kept, made when it does not exist; by default nowhere.
         progress: whether to draw progress bars; by default only on a terminal.
@@ -80,6 +86,8 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         lam: float | None = None,
         keep: Any = (),
         hide: Any = (),
+        certify: bool = False,
+        strict: bool = False,
         settings: Any = None,
         key_file: str | None = None,
         progress: bool | None = None,
@@ -95,6 +103,8 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.lam = lam
         self.keep = keep
         self.hide = hide
+        self.certify = certify
+        self.strict = strict
         self.settings = settings
         self.key_file = key_file
         self.progress = progress
@@ -132,10 +142,10 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.array(planner.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        if task.budget is not None:
-            task.budget.check(planner.classes.prior)
+        goal = self._goal(planner, task)
         with progress_bar("planning what to hide", 100, self.progress) as tick:
-            rehearsal = planner.rehearse(lambda done: tick(int(100 * done)))
+            rehearsal = planner.rehearse(goal, lambda done: tick(int(100 * done)))
+        self._refuse(rehearsal.standing(task))
         self.policy_, self.mechanism_, self.check_ = rehearsal.policy, rehearsal.mechanism, rehearsal.check
         self.leakage_ = self.check_.leakage
         self._noise = open_noise(self.key_file) if self.mechanism_.draws else None
@@ -207,7 +217,29 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             settings=settings,
             tide=self._tide(),
             seed=self.random_state,
+            certify=self.certify,
+            strict=self.strict,
         )
+
+    def _goal(self, planner: Planner, task: Task) -> Goal | None:
+        """What to plan for; a budget that so few samples cannot show is refused or noted before the long work."""
+        if task.budget is None:
+            if self.strict:
+                raise LowtideError("strict asks for a budget that is kept, and there is none; give a budget")
+            return None
+        prior, judging = planner.classes.prior, planner.judging
+        task.budget.check(prior)
+        aim = Aim.of(task.budget, prior, judging=int(judging.sum()), reference=len(judging))
+        if not aim.can_be_shown and not task.certify:
+            words = aim.warning(len(judging))
+            if self.strict:
+                raise LowtideError(words)
+            note(words)
+        return Goal(aim, len(judging), task.certify, task.strict)
+
+    def _refuse(self, standing: Standing | None) -> None:
+        if self.strict and standing is not None and standing.state != "kept":
+            raise LowtideError(f"the budget is {standing}; strict refuses anything but a budget that is kept")
 
     def _budget(self, modality: Modality) -> Budget | None:
         if self.policy == "paper" and self.budget is not None:

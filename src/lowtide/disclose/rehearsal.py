@@ -1,7 +1,9 @@
 """Rehearsals: dry-run releases that fresh attackers check, and what a kind of data must offer to be rehearsed."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
@@ -11,17 +13,23 @@ from lowtide.attack.panel import AttackReport
 from lowtide.checks import LowtideError, check_rows
 from lowtide.density.objectives import with_overlooked
 from lowtide.density.tide import TIDE
+from lowtide.disclose.aim import Aim
 from lowtide.disclose.budget import Budget, Hider
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import Certificate, PolicyName
+from lowtide.disclose.standing import Bound, Standing, stand
 from lowtide.interface import Estimate
 from lowtide.labels import Classes, is_vector, read_classes
 from lowtide.types import Bools, Labels
 
 Tick = Callable[[float], None]
+T = TypeVar("T")
 LEAST_ROWS, LEAST_PER_CLASS = 20, 5  # what `attack` needs
 PAPER_EPSILON = 0.5  # of the paper's experiments
 STATED_AT = 0.1  # the ε of bounds, when none is given
+# Beliefs that are off by σ on average cost at most max_t 2tΦ(−t) = 0.34 σ right guesses; K nats of divergence between
+# two beliefs are a σ of about √(K/2).
+_WRONG_SIDE = 0.34
 _MOST_LABELS = 10  # a utility of numbers with more values is put into bins
 _QUARTERS = (0.25, 0.5, 0.75)
 
@@ -34,29 +42,56 @@ class Check:
         leakage: cross-fitted estimate of freshly fitted models; `None` for kinds of data that have no such estimate.
         attacks: attackers retrained on the release.
         utility: the same attackers asked for what the release should still tell; `None` when nothing was named.
+        empty: whether the release is the same for everybody, so that there is nothing to read.
+        bound: what holds against every attacker; `None` where the release has no table of counts.
+        unlearnt: nats by which models learnt from so few samples fall short of the best, where that is known; the upper
+            end of `leakage` has it.
     """
 
     leakage: Estimate | None
     attacks: AttackReport
     utility: AttackReport | None = None
+    empty: bool = False
+    bound: Bound | None = None
+    unlearnt: float = 0.0
 
     @property
     def measured(self) -> Estimate:
-        """What a budget is compared with: the estimate, or what the strongest attacker learnt where there is none."""
-        return with_overlooked(self.attacks.headline.information) if self.leakage is None else self.leakage
+        """What a budget in nats is compared with: the estimate, or what the strongest attacker learnt."""
+        if self.leakage is not None:
+            return self.leakage
+        return with_overlooked(self.attacks.headline.information)
+
+    def standing(self, budget: Budget, *, reference: int, certify: bool = False) -> Standing:
+        """Whether the budget is kept.
+
+        Args:
+            budget: what the release may tell.
+            reference: how many samples of reference data there are.
+            certify: whether only the bound against every attacker counts.
+        """
+        found = self._compared(budget)
+        if self.empty:
+            nothing = Estimate(0.0, 0.0, 0.0, found.n, found=False)
+            return stand(budget.limit, budget.unit, nothing, lower=0.0, reference=reference)
+        if certify:
+            upper = math.inf if self.bound is None else self.bound.limits(budget.unit)
+            found = replace(found, value=min(found.value, upper), low=min(found.low, upper), high=upper)
+        retrained = self.attacks.retrained
+        ends = [one.accuracy.low if budget.unit == "accuracy" else one.information.low for one in retrained]
+        trusted = certify or max(one.information.low for one in retrained) <= self.measured.high
+        return stand(budget.limit, budget.unit, found, lower=max(ends), reference=reference, shown=trusted)
 
     def agrees(self, budget: Budget) -> bool:
-        """Whether the measured leakage keeps the budget, and no attack is above it by more than its interval."""
-        if budget.unit == "accuracy":
-            return all(found.accuracy.low <= budget.limit for found in self.attacks.retrained)
-        attacked = all(found.information.low <= budget.limit for found in self.attacks.retrained)
-        return attacked and self.measured.value <= budget.limit
+        """Whether what was found lies within the budget, and no attack is above it by more than its interval."""
+        return self._compared(budget).value <= budget.limit and self.standing(budget, reference=1).state != "exceeded"
 
-    def assures(self, budget: Budget) -> bool:
-        """Whether the budget is kept even at the upper end of the intervals."""
-        if budget.unit == "accuracy":
-            return all(found.accuracy.high <= budget.limit for found in self.attacks.retrained)
-        return self.agrees(budget) and self.measured.high <= budget.limit
+    def _compared(self, budget: Budget) -> Estimate:
+        if budget.unit == "nats":
+            return self.measured
+        shares = [attack.accuracy for attack in self.attacks.retrained]
+        value, low, high = (max(getattr(one, end) for one in shares) for end in ("value", "low", "high"))
+        return Estimate(value, low, min(1.0, high + _WRONG_SIDE * math.sqrt(self.unlearnt / 2)), shares[0].n)
 
 
 @dataclass(frozen=True)
@@ -76,6 +111,8 @@ class Task:
         settings: the settings of the kind.
         tide: an unfitted estimator, whose options critics take.
         seed: the random state of the Obfuscator.
+        certify: whether the budget is to be kept against every attacker.
+        strict: whether anything but a kept budget is refused.
     """
 
     policy: PolicyName
@@ -90,6 +127,8 @@ class Task:
     settings: Any
     tide: TIDE
     seed: int
+    certify: bool = False
+    strict: bool = False
 
     @property
     def threshold(self) -> float:
@@ -100,6 +139,52 @@ class Task:
     def stated_at(self) -> float:
         """The ε at which bounds are stated."""
         return STATED_AT if self.epsilon is None else self.epsilon
+
+
+@dataclass(frozen=True)
+class Goal:
+    """When a search for what to hide may stop.
+
+    Attributes:
+        aim: what it aims at.
+        reference: how many samples of reference data there are.
+        certify: whether only a bound against every attacker counts.
+        strict: whether hiding everything is better than a budget that is not shown.
+    """
+
+    aim: Aim
+    reference: int
+    certify: bool = False
+    strict: bool = False
+
+    @property
+    def budget(self) -> Budget:
+        """What the release may tell."""
+        return self.aim.budget
+
+    def is_met(self, check: Check) -> bool:
+        """Whether the budget is kept; where so few samples cannot show it, whether nothing contradicts it."""
+        if self.aim.can_be_shown or self.certify:
+            return self._state(check) == "kept"
+        return check.agrees(self.budget)
+
+    def is_exceeded(self, check: Check) -> bool:
+        """Whether the release demonstrably tells more."""
+        return self._state(check) == "exceeded"
+
+    def settle(self, tried: Sequence[tuple[T, Check]]) -> tuple[T, Check]:
+        """Which of the releases that were tried, hiding more and more, to take.
+
+        The last one, if it keeps the budget and shows anything; otherwise the first that nothing contradicts: what so
+        few samples cannot show is no reason to hide everything.
+        """
+        policy, check = tried[-1]
+        if self.strict or self.certify or (self.is_met(check) and not check.empty):
+            return policy, check
+        return next((one for one in tried if one[1].agrees(self.budget)), (policy, check))
+
+    def _state(self, check: Check) -> str:
+        return check.standing(self.budget, reference=self.reference, certify=self.certify).state
 
 
 @dataclass(frozen=True)
@@ -128,6 +213,12 @@ class Rehearsal:
     described: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
+    def standing(self, task: Task) -> Standing | None:
+        """Whether the budget is kept; `None` without one."""
+        if task.budget is None:
+            return None
+        return self.check.standing(task.budget, reference=self.rows, certify=task.certify)
+
     def card(self, classes: Classes, task: Task) -> ReleaseCard:
         """The release card; `classes` are those of the secret."""
         attacks, useful = self.check.attacks, self.check.utility
@@ -147,6 +238,8 @@ class Rehearsal:
             changed=self.changed,
             leakage=self.check.leakage,
             attacks=(attacks.guess, *attacks.retrained),
+            standing=self.standing(task),
+            bound=self.check.bound,
             parameters={**common, **self.parameters, **left},
         )
 
@@ -169,8 +262,18 @@ class Planner(Protocol):
         """The names of the columns; none where they have no names."""
         ...
 
-    def rehearse(self, tick: Tick) -> Rehearsal:
-        """Decide what to hide, and attack a rehearsal of the release; `tick` is called with the share of the work."""
+    @property
+    def judging(self) -> Bools:
+        """(n,) the samples that judge the release, and have no part in planning it."""
+        ...
+
+    def rehearse(self, goal: Goal | None, tick: Tick) -> Rehearsal:
+        """Decide what to hide, and attack a rehearsal of the release.
+
+        Args:
+            goal: when to stop, where there is a budget.
+            tick: called with the share of the work that is done.
+        """
         ...
 
     def hider(self, rehearsal: Rehearsal, card: ReleaseCard) -> Hider:
@@ -203,36 +306,40 @@ class OrderedPolicy(Protocol):
 P = TypeVar("P", bound=OrderedPolicy)
 
 
-def hide_until_agreed(
+def hide_until_kept(
     chosen: P,
-    budget: Budget,
+    goal: Goal,
     *,
-    check: Callable[[P], Check],
+    check: Callable[[P, int], Check],
     keep: Bools,
     step: float,
     unreachable: Callable[[Check], LowtideError],
     tick: Tick,
 ) -> tuple[P, Check]:
-    """Hide more along the order of a policy while attackers read more than the budget.
+    """Hide more along the order of a policy until the budget is kept, or where that cannot be shown, not contradicted.
 
     Args:
         chosen: the policy to begin with.
-        budget: what the release may tell.
-        check: attacks a rehearsal afresh.
+        goal: when to stop.
+        check: attacks a rehearsal afresh; the second argument counts the looks at the judged samples.
         keep: (m,) what must be shown.
-        step: share that is hidden in addition each time.
+        step: share that is hidden in addition, twice as much each time: every look has its price.
         unreachable: the error when all is hidden and attackers still read too much.
         tick: called with the share of the work that is done.
     """
-    found = check(chosen)
-    while not found.agrees(budget):
+    tried = [(chosen, check(chosen, 1))]
+    for look in itertools.count(2):
+        chosen, found = tried[-1]
+        if goal.is_met(found) or (chosen.hidden | keep).all():
+            break
         tick(0.7 + 0.25 * (1 - chosen.kept))
-        if (chosen.hidden | keep).all():
-            raise unreachable(found)
         more = chosen.at(max(0.0, chosen.kept - step))
         chosen = more if (more.hidden & ~chosen.hidden).any() else chosen.everything()
-        found = check(chosen)
-    return chosen, found
+        tried.append((chosen, check(chosen, look)))
+        step *= 2
+    if goal.is_exceeded(found):
+        raise unreachable(found)
+    return goal.settle(tried)
 
 
 def read_secret(s: ArrayLike, n: int, rows: str) -> tuple[Classes, Labels]:

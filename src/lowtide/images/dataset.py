@@ -168,7 +168,7 @@ def open_dataset(source: Any, secret: Any, options: ImageOptions, *, progress: b
     if not isinstance(source, (str, Path)):
         return _open_array(source, secret)
     folder = open_images(
-        Path(source), resize=options.size, grey=options.grey, strict=options.strict, thorough=True, progress=progress
+        Path(source), resize=options.size, grey=options.grey, strict=options.complete, thorough=True, progress=progress
     )
     for text in folder.describe():
         note(text)
@@ -241,7 +241,7 @@ class ImageJob:
             source,
             resize=None if resize is None else (resize[0], resize[1]),
             grey=plan.layout["grey"],
-            strict=options.strict,
+            strict=options.complete,
             thorough=True,  # a damaged file is found before anything is written
             progress=progress,
         )

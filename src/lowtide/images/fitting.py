@@ -23,7 +23,7 @@ from lowtide.density.artefact import Density, FitReport
 from lowtide.density.critics.base import Critic, Null
 from lowtide.density.crossfit import honest_mixture, is_clear, mixture_weights
 from lowtide.density.fitting import null_critic, read_secret, refuse_groups
-from lowtide.density.objectives import Checkpoints, Options, fingerprint, mean_with_interval, normalise, nothing_found
+from lowtide.density.objectives import Checkpoints, Options, fingerprint, information_of, normalise, nothing_found
 from lowtide.density.training import MaskedRows, losses
 from lowtide.errors import LowtideError
 from lowtide.images import training
@@ -141,7 +141,7 @@ def _cross_fit(album: training.TrainingImages, options: Options) -> tuple[Critic
     # Training ends when the step size has fallen to 0; it has settled if it was given the time it asks for.
     settled = schedule.steps >= schedule_for(len(album.s), replace(options, steps=None)).steps
     gain = _training_gain(critic, album)
-    return critic, FitReport(chosen, settled, mean_with_interval(found), gain, candidates)
+    return critic, FitReport(chosen, settled, information_of(found), gain, candidates)
 
 
 def _folds(album: training.TrainingImages, options: Options) -> Ints:

@@ -18,7 +18,7 @@ class ImageOptions:
     patch: int = option(8, "side of a patch in pixels", verbs=("scan", "plan"), least=1)
     resize: str | None = option(None, "bring all to WIDTHxHEIGHT", verbs=("scan", "plan", "audit"), metavar="WxH")
     grey: bool = option(False, "make grey of colours", verbs=("scan", "plan", "audit"))
-    strict: bool = option(False, "refuse what would be skipped")
+    complete: bool = option(False, "refuse a folder of which files or labels would be skipped")
     samples: int = option(0, "show so many of them in the report, which then stays inside", verbs=("scan",), least=0)
     png: bool = option(False, "write PNG, so that no shown pixel changes", verbs=("release",))
     quality: int = option(95, "of JPEG files", verbs=("release",), least=1, most=100)

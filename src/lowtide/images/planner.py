@@ -19,7 +19,7 @@ from lowtide.disclose.budget import Hider, reading
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import Certificate, certify_fixed, certify_paper, certify_sequential
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise, row_ids
-from lowtide.disclose.rehearsal import Check, Rehearsal, Task, Tick, read_secret, read_utility, refuse_few
+from lowtide.disclose.rehearsal import Check, Goal, Rehearsal, Task, Tick, read_secret, read_utility, refuse_few
 from lowtide.images.encoder import Grid, Images, as_images
 from lowtide.images.fitting import fit_images
 from lowtide.images.mechanism import (
@@ -213,33 +213,38 @@ class ImagePlanner:
         """Pixels have no names."""
         return ()
 
-    def rehearse(self, tick: Tick) -> Rehearsal:
+    @property
+    def judging(self) -> Bools:
+        """(n,) the images that judge the release."""
+        return self.problem.judged
+
+    def rehearse(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         """Plan, and attack a rehearsal of the release."""
         plan = {"fixed": self._fixed, "sequential": self._sequential, "paper": self._paper}[self.task.policy]
-        return plan(tick)
+        return plan(goal, tick)
 
     def hider(self, rehearsal: Rehearsal, card: ReleaseCard) -> ImageHider:
         """The frozen result."""
         return ImageHider(rehearsal.policy, rehearsal.mechanism, card)
 
-    def _fixed(self, tick: Tick) -> Rehearsal:
-        policy, check = make_plan(self.problem, budget=self.task.budget, kept=self.task.kept, tick=tick)
+    def _fixed(self, goal: Goal | None, tick: Tick) -> Rehearsal:
+        policy, check = make_plan(self.problem, goal=goal, kept=self.task.kept, tick=tick)
         ratios = self.problem.mechanism.ratios()
         certificate = certify_fixed(self.task.stated_at, self.classes.prior, ratios=ratios, hidden=policy.hidden)
         return self._rehearsal(policy, check, certificate)
 
-    def _sequential(self, tick: Tick) -> Rehearsal:
+    def _sequential(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         policy, check = make_sequential(
             self.problem,
             self._options(),
             epsilon=self.task.threshold,
-            budget=self.task.budget,
+            goal=goal,
             tick=tick,
         )
         features = len(self.problem.mechanism.grid)
         return self._rehearsal(policy, check, certify_sequential(policy.epsilon, self.classes.prior, features=features))
 
-    def _paper(self, tick: Tick) -> Rehearsal:
+    def _paper(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         problem, mechanism = self.problem, self.problem.mechanism
         # As the paper does, all images are used; the rule promises nothing anyway.
         density = fit_images(problem.images, problem.codes, self._options())

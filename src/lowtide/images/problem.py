@@ -18,7 +18,8 @@ from lowtide.attack.panel import AttackReport, attack
 from lowtide.density.objectives import Options
 from lowtide.disclose.budget import Budget, Parts
 from lowtide.disclose.noise import KeyedNoise, row_ids
-from lowtide.disclose.rehearsal import Check, Tick, hide_until_agreed
+from lowtide.disclose.rehearsal import Check, Goal, Tick, hide_until_kept
+from lowtide.disclose.standing import level_of
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Chosen, Images
 from lowtide.images.fitting import fit_images
@@ -92,8 +93,13 @@ class ImageProblem:
         ids = row_ids(np.arange(len(self.codes)), len(self.codes)) if self.mechanism.draws else None
         return Released(self.images, policy, self.mechanism, self.rehearsal if self.mechanism.draws else None, ids)
 
-    def check(self, policy: PatchPolicy) -> Check:
-        """Attack a rehearsal afresh, on the judged images; and what should still be told likewise."""
+    def check(self, policy: PatchPolicy, look: int = 1) -> Check:
+        """Attack a rehearsal afresh, on the judged images; and what should still be told likewise.
+
+        Args:
+            policy: what it hides.
+            look: how often the judged images have been looked at, this time included.
+        """
         some = np.arange(len(self.codes))
         if len(some) > _ATTACKED:
             some = some_rows(len(some), _ATTACKED, generator(self.seed, "image attacked rows"))
@@ -105,10 +111,12 @@ class ImageProblem:
                 attackers=self.attackers,
                 test=self.judged[some],
                 seed=self.seed,
+                level=level_of(look),
                 progress=False,
             )
 
-        return Check(None, learnt(self.codes), None if self.utility is None else learnt(self.utility))
+        empty = isinstance(policy, FixedPatches) and bool(policy.hidden.all()) and not self.mechanism.draws
+        return Check(None, learnt(self.codes), None if self.utility is None else learnt(self.utility), empty)
 
 
 def plan_curve(problem: ImageProblem, tick: Tick = lambda _: None) -> FixedPatches:
@@ -127,26 +135,26 @@ def plan_curve(problem: ImageProblem, tick: Tick = lambda _: None) -> FixedPatch
 
 
 def make_plan(
-    problem: ImageProblem, *, budget: Budget | None, kept: float | None, tick: Tick
+    problem: ImageProblem, *, goal: Goal | None, kept: float | None, tick: Tick
 ) -> tuple[FixedPatches, Check]:
     """Plan for the whole population.
 
-    With a budget, more is hidden until fresh attackers agree that it is kept; with a share to keep they only tell what
-    that share leaves them.
+    With a budget, more is hidden until it is kept; with a share to keep, fresh attackers only tell what that share
+    leaves them.
     """
     plan = plan_curve(problem, lambda done: tick(0.7 * done))
-    if kept is not None or budget is None:
+    if kept is not None or goal is None:
         chosen = plan.at(1.0 if kept is None else kept)
         return chosen, problem.check(chosen)
-    met = next((point for point in plan.curve if budget.meets(point.reading)), None)
+    met = next((point for point in plan.curve if goal.aim.planned.meets(point.reading)), None)
     chosen = plan.everything() if met is None else plan.at(met.kept)
-    return hide_until_agreed(
+    return hide_until_kept(
         chosen,
-        budget,
+        goal,
         check=problem.check,
         keep=problem.keep,
         step=_MORE,
-        unreachable=lambda check: _unreachable(problem, budget, check),
+        unreachable=lambda check: _unreachable(problem, goal.budget, check),
         tick=tick,
     )
 
@@ -248,7 +256,7 @@ class HalfDisclosed:
 
 
 def make_sequential(
-    problem: ImageProblem, options: Options, *, epsilon: float, budget: Budget | None, tick: Tick
+    problem: ImageProblem, options: Options, *, epsilon: float, goal: Goal | None, tick: Tick
 ) -> tuple[SequentialPatches, Check]:
     """Fit a critic to raw images, then to a mixture of raw and disclosed ones; tighten ε until the budget is kept.
 
@@ -256,7 +264,7 @@ def make_sequential(
         problem: what is to be planned.
         options: how to fit.
         epsilon: the largest density of a patch that is shown, to begin with.
-        budget: what the release may tell; without one ε is taken as it is.
+        goal: what the release may tell; without one ε is taken as it is.
         tick: called with the share of the work that is done.
     """
     rows = np.flatnonzero(~problem.judged)
@@ -269,16 +277,18 @@ def make_sequential(
     policy = replace(policy, density=fit_images(every, codes, options))
     tick(0.8)
     check = problem.check(policy)
-    if budget is None:
+    if goal is None:
         return policy, check
-    for _ in range(_TIGHTENINGS):
-        if check.agrees(budget):
+    tried = [(policy, check)]
+    for look in range(2, _TIGHTENINGS + 2):
+        if goal.is_met(tried[-1][1]):
             break
         policy = replace(policy, epsilon=policy.epsilon / 2)
-        check = problem.check(policy)
-    if not check.agrees(budget):
+        tried.append((policy, problem.check(policy, look)))
+    policy, check = goal.settle(tried)
+    if not check.agrees(goal.budget):
         raise LowtideError(
             f"what is disclosed tells {check.measured.value:.4f} nat with patches hidden down to a density of "
-            f"{policy.epsilon:.3g}; the budget is {budget}: raise it, or use policy='fixed'"
+            f"{policy.epsilon:.3g}; the budget is {goal.budget}: raise it, or use policy='fixed'"
         )
     return policy, check

@@ -13,13 +13,17 @@ from lowtide.attack.lower_bound import LowerBound
 from lowtide.auditing.report import AuditReport
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.certificate import TwoSided, rounded_up
-from lowtide.formatting import interval, listed, number, percent, percentages, percents, plain
+from lowtide.formatting import interval, listed, number, percent, percentages, percents, plain, unseen
 from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.protocols import Nouns
 from lowtide.report.html import Findings
 
 _MOST_OF = 0.9  # of the information: how much the features that are named together carry
 _CAUTION = "The estimate lies below what an attacker demonstrably gets: do not trust it, rely on the attack."
+_UNSEEN = (
+    "No fitted model read anything clear out of it. That is not nothing: the figure says what they may have missed."
+)
+_CONSTANT = "The release is the same for everybody."
 _ALWAYS = "An attack is a lower bound: a better attacker may learn more."
 
 
@@ -55,7 +59,10 @@ def headline(found: Findings) -> Headline:
         blind = found.guess.value if found.guess else card.largest_class
         here, without = percentages(card.strongest.accuracy.value, blind)
         sentence = f"An attacker guesses {secret} right {here} of the time; guessing blindly gives {without}."
-        return Headline(sentence, () if card.trusted else (_CAUTION,), (_ALWAYS,))
+        budget = None if card.standing is None else f"The budget is {card.standing}."
+        broken = card.standing is not None and card.standing.state != "kept"
+        beware = (budget if broken else None, None if card.trusted else _CAUTION)
+        return Headline(sentence, _there(beware), _there((None if broken else budget, _ALWAYS)))
     nouns = found.nouns
     if found.leakage is not None:
         words = _tells("The release", found.leakage, None, secret, nouns)
@@ -181,6 +188,9 @@ def _estimate(found: Findings) -> Figure:
         )
     bits = leakage.bits
     rest = f"{leakage.n:,} held-out {found.nouns.rows}"
+    if not leakage.found:
+        value = "none found" if leakage.high > 0 else "none"
+        return Figure(label, value, (unseen(leakage, found.nouns.rows),), _UNSEEN if leakage.high > 0 else _CONSTANT)
     details = (f"[{number(bits.low)}, {number(bits.high)}] bits", f"{interval(leakage)} nats", rest)
     meaning = (
         f"What a fitted model reads out of {found.nouns.rows} it was not trained on, on average per "
@@ -282,7 +292,12 @@ def view_card(card: ReleaseCard, nouns: Nouns, counts: HiddenCounts, *, with_cha
         ("Hidden for everybody", _some(everybody, counts.everybody, counts.total, nouns)),
     ]
     if card.leakage is not None:
-        facts.append(("Estimated leakage", f"{interval(card.leakage)} nats, {interval(card.leakage.bits)} bits"))
+        both = f"{interval(card.leakage)} nats, {interval(card.leakage.bits)} bits"
+        facts.append(("Estimated leakage", both if card.leakage.found else unseen(card.leakage, nouns.rows)))
+    if card.bound is not None:
+        facts.append(("Against every attacker", str(card.bound)))
+    if card.standing is not None:
+        facts.append(("Budget", str(card.standing)))
     if card.strongest is not None:
         attack, right = plain(card.strongest.attacker), percents(card.strongest.accuracy)
         facts.append(

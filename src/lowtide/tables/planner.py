@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import Certificate, certify_fixed, certify_paper, certify_sequential
 from lowtide.disclose.membership import membership
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
-from lowtide.disclose.rehearsal import Check, Rehearsal, Task, Tick, read_secret, read_utility
+from lowtide.disclose.rehearsal import Check, Goal, Rehearsal, Task, Tick, read_secret, read_utility
 from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.labels import Classes
@@ -26,9 +27,10 @@ from lowtide.tables.encoder import TableEncoder, read_table
 from lowtide.tables.hider import TableHider, names_of
 from lowtide.tables.layout import Bounds, constants, owners
 from lowtide.tables.mechanism import TableMechanism
+from lowtide.tables.noising import noise_instead
 from lowtide.tables.planning_attackers import LabelledRows
 from lowtide.tables.policies import ColumnPolicy, FixedColumns, PaperColumns
-from lowtide.tables.problem import TableProblem, keep_share, make_plan, make_sequential, noise_instead, refuse_few
+from lowtide.tables.problem import TableProblem, keep_share, make_plan, make_sequential, refuse_few
 from lowtide.types import Bools
 
 _PAPER_NOISE = 1.0  # λ of the paper's experiments
@@ -102,7 +104,7 @@ class TablePlanner:
         options = task.tide._options()
         key = stream(options.seed, "table rehearsal").generate_state(KEY_BYTES // 4).tobytes()
         data = LabelledRows(rows, codes, classes)
-        problem = TableProblem(data, features, mechanism, options, keep, hide, KeyedNoise(key))
+        problem = TableProblem(data, features, mechanism, options, keep, hide, KeyedNoise(key), epsilon=task.stated_at)
         if utility is not None:
             useful, own = _useful(x, problem, utility)
             problem = replace(problem, utility=useful, utility_feature=own)
@@ -123,17 +125,22 @@ class TablePlanner:
         """The names of its columns; none of an array."""
         return self.problem.mechanism.encoder.names
 
-    def rehearse(self, tick: Tick) -> Rehearsal:
+    @property
+    def judging(self) -> Bools:
+        """(n,) the rows that judge the release."""
+        return self.problem.judged
+
+    def rehearse(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         """Plan, and attack a rehearsal of the release."""
         plan = {"fixed": self._fixed, "sequential": self._sequential, "paper": self._paper}[self.task.policy]
-        return plan(tick)
+        return plan(goal, tick)
 
     def hider(self, rehearsal: Rehearsal, card: ReleaseCard) -> TableHider:
         """The frozen result."""
         return TableHider(rehearsal.policy, rehearsal.mechanism, card)
 
-    def _fixed(self, tick: Tick) -> Rehearsal:
-        policy, check, mechanism = self._plan(tick)
+    def _fixed(self, goal: Goal | None, tick: Tick) -> Rehearsal:
+        policy, check, mechanism = self._plan(goal, tick)
         answers = [answer for j in np.flatnonzero(policy.hidden) for answer in mechanism.responses(int(j))]
         certificate = certify_fixed(
             self.task.stated_at,
@@ -144,27 +151,28 @@ class TablePlanner:
         )
         return self._rehearsal(policy, check, mechanism, certificate)
 
-    def _plan(self, tick: Tick) -> tuple[FixedColumns, Check, TableMechanism]:
+    def _plan(self, goal: Goal | None, tick: Tick) -> tuple[FixedColumns, Check, TableMechanism]:
         """What to hide from everybody; `mixed` noises some of it."""
-        problem, budget = self.problem, self.task.budget
-        if budget is None:
+        problem, looks = self.problem, itertools.count(1)
+        if goal is None:
             return *keep_share(problem, 1.0 if self.task.kept is None else self.task.kept, tick), problem.mechanism
         if self.task.mechanism != "mixed":
-            return *make_plan(problem, budget, tick), problem.mechanism
-        policy, check = make_plan(problem, budget, lambda done: tick(0.8 * done))
+            return *make_plan(problem, goal, looks, tick), problem.mechanism
+        policy, check = make_plan(problem, goal, looks, lambda done: tick(0.8 * done))
         mechanism, noised, points = noise_instead(
             problem,
             self._noisy(),
             policy.hidden,
-            budget,
+            goal,
+            looks,
             lam=None if self.task.lam is None else float(self.task.lam),
             tick=lambda done: tick(0.8 + 0.2 * done),
         )
         return replace(policy, curve=(*policy.curve, *points)), noised or check, mechanism
 
-    def _sequential(self, tick: Tick) -> Rehearsal:
+    def _sequential(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         problem, mechanism, prior = self.problem, self.problem.mechanism, self.classes.prior
-        policy, check = make_sequential(problem, self.task.budget, self.task.epsilon, tick)
+        policy, check = make_sequential(problem, goal, self.task.epsilon, tick)
         running = bool(np.isfinite(policy.rule.total))
         each = 0.0 if self.task.epsilon is None else self.task.epsilon
         term = membership(
@@ -179,7 +187,7 @@ class TablePlanner:
         certificate = certify_sequential(total, prior, features=len(problem.features), membership=term, running=running)
         return self._rehearsal(policy, check, mechanism, certificate)
 
-    def _paper(self, tick: Tick) -> Rehearsal:
+    def _paper(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         problem, mechanism = self.problem, self.problem.mechanism
         density = self.task.tide.fit(self.x, self.s).artefact
         # The policy is asked about encoded rows.
@@ -233,6 +241,11 @@ def _check_task(task: Task) -> None:
     if noiseless and (task.lam is not None or task.delta is not None):
         raise LowtideError(
             "lam and delta are about noise, and redaction draws none; leave them out, or use mechanism gaussian"
+        )
+    if task.certify and (task.policy != "fixed" or task.mechanism != "redact" or task.budget is None):
+        raise LowtideError(
+            "a bound against every attacker is counted from columns as they are: --certify is for policy='fixed', "
+            "mechanism='redact' and a budget"
         )
     if task.mechanism != "mixed":
         return

@@ -49,7 +49,8 @@ class ColumnPlanner:
         keep: (m,) features that must be released.
         hide: (m,) features that must be hidden.
         worth: (m,) what keeping each feature is worth; sums to 1.
-        budget: what the release may tell.
+        budget: what the release is planned to tell.
+        allowed: what it may tell; by default as much.
         utility: an attacker that reads something the release should still tell; then worth is mostly what a feature
             carries of that.
         utility_feature: (m,) mask of the utility's own column, if it is released: worth as much as the best other.
@@ -65,13 +66,14 @@ class ColumnPlanner:
         hide: Bools,
         worth: Floats,
         budget: Budget,
+        allowed: Budget | None = None,
         utility: PlanningAttacker | None = None,
         utility_feature: Bools | None = None,
         seed: int,
         tick: Callable[[float], None] = lambda _: None,
     ) -> None:
         self.attacker, self.keep, self.hide, self.worth, self.budget = attacker, keep, hide, worth, budget
-        self.utility = utility
+        self.utility, self.allowed = utility, allowed or budget
         self.utility_feature = np.zeros(len(keep), dtype=bool) if utility_feature is None else utility_feature
         self.rng, self.tick = generator(seed, "table planning orders"), tick
 
@@ -172,7 +174,7 @@ class ColumnPlanner:
         """Refuse a budget that is clearly broken even with everything hidden that may be."""
         self.attacker.refit(self.keep, self.keep, self.keep)
         reading = self.attacker.read(self.keep)
-        if self.budget.is_broken(reading):
+        if self.allowed.is_broken(reading):
             raise self.unreachable(names, reading.leakage)
 
     def unreachable(self, names: Sequence[str], left: Estimate) -> LowtideError:
@@ -181,11 +183,11 @@ class ColumnPlanner:
         if kept:
             return LowtideError(
                 f"the features to keep ({', '.join(kept)}) tell {left.value:.4f} nat [{left.low:.4f}, {left.high:.4f}] "
-                f"with everything else hidden; the budget is {self.budget}: keep fewer of them, or raise the budget"
+                f"with everything else hidden; the budget is {self.allowed}: keep fewer of them, or raise the budget"
             )
         return LowtideError(
             f"with every feature hidden the noise still leaves {left.value:.4f} nat [{left.low:.4f}, {left.high:.4f}]; "
-            f"the budget is {self.budget}: add more noise (lam), use mechanism='redact', or raise the budget"
+            f"the budget is {self.allowed}: add more noise (lam), use mechanism='redact', or raise the budget"
         )
 
     def _release_again(self, hidden: Bools, candidates: list[int]) -> Bools:

@@ -23,7 +23,7 @@ from torch import Tensor
 from lowtide.density import crossfit
 from lowtide.density.artefact import Density, FitReport
 from lowtide.density.critics.base import Critic, Masked, RankScaling
-from lowtide.density.objectives import Checkpoints, Options, mean_with_interval, normalise, nothing_found
+from lowtide.density.objectives import Checkpoints, Options, information_of, normalise, nothing_found
 from lowtide.density.training import MaskedRows, MaskSampler, losses, mask_rows
 from lowtide.disclose.budget import Reading
 from lowtide.features import Features
@@ -289,10 +289,13 @@ def _sample(data: LabelledRows, most: int, seed: int) -> LabelledRows:
 _ROWS = 10_000
 _BESIDE = ("logistic regression", "boosted trees")
 _NEVER = -1  # the fold of rows that are learnt from and never judged
+_MOST_COLUMNS = 1000  # beyond, all are taken to be independent
 _LEAST_PER_FOLD = 5  # rows of a class that must be left to learn from
 
 
-def estimate(rows: Floats32, codes: Ints, classes: Classes, options: Options, *, judged: Bools) -> Estimate:
+def estimate(
+    rows: Floats32, codes: Ints, classes: Classes, options: Options, *, judged: Bools, level: float = 0.95
+) -> Estimate:
     """The information of whole rows about the secret, cross-fitted.
 
     Args:
@@ -301,13 +304,14 @@ def estimate(rows: Floats32, codes: Ints, classes: Classes, options: Options, *,
         classes: the values of the secret and their prior.
         options: how networks are fitted.
         judged: (n,) the rows that count: those that had no part in deciding what to hide. All are learnt from.
+        level: of the interval.
     """
     rng = generator(options.seed, "table estimate")
     some = some_rows(len(codes), _ROWS, rng)
     rows, codes, judged = rows[some], codes[some], judged[some]
     varied = np.ascontiguousarray(rows[:, rows.std(axis=0) > 0])  # a column that is the same for all tells nothing
     if varied.shape[1] == 0:
-        return nothing_found(np.zeros(int(judged.sum())))
+        return Estimate(0.0, 0.0, 0.0, int(judged.sum()), found=False)
     folds = max(2, min(options.folds, int(np.bincount(codes[judged]).min())))
     fold = np.full(len(codes), _NEVER)
     fold[judged] = stratified_folds(codes[judged], folds, rng)
@@ -319,7 +323,21 @@ def estimate(rows: Floats32, codes: Ints, classes: Classes, options: Options, *,
     scores = np.concatenate([networks, np.stack(beside)[:, judged]])
     mixed = crossfit.honest_mixture(scores, masked_rows, fold[judged])
     gain = -losses(mixed, masked_rows).astype(np.float64)
-    return mean_with_interval(gain) if crossfit.is_clear(gain) else nothing_found(gain)
+    return information_of(gain, level) if crossfit.is_clear(gain) else nothing_found(gain, level)
+
+
+def unlearnt(rows: Floats32, classes: Classes) -> float:
+    """What a regression on rows (n, columns) as released cannot learn from so many, in nats.
+
+    A model of d parameters learnt from n rows falls short of the best of its kind by d/2n nats.
+    """
+    varied = rows[:, rows.std(axis=0) > 0]
+    if varied.shape[1] == 0:
+        return 0.0
+    rank = min(varied.shape)
+    if varied.shape[1] <= _MOST_COLUMNS:
+        rank = int(np.linalg.matrix_rank(np.atleast_2d(np.cov(varied.T)), hermitian=True))
+    return rank * (len(classes.labels) - 1) / (2 * len(rows))
 
 
 def _networks(rows: Floats32, codes: Ints, log_prior: Floats32, fold: Ints, options: Options) -> Floats32:

@@ -1,12 +1,7 @@
-"""From reference rows to a policy: plan, check with fresh attackers, hide more until they agree.
+"""From reference rows to a policy: plan, check with fresh attackers, hide more until the budget is kept."""
 
-Noise in place of redaction: numbers that a plan had to redact are given back blurred, where the budget allows it.
-
-A redacted number is good for nothing, and a noised one still tells its rough size. For each redacted column the least
-noise that keeps the budget is looked for; the column that is then worth most is noised instead of redacted, and fresh
-attackers must agree. More columns follow under the same noise while the budget lasts.
-"""
-
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -14,17 +9,19 @@ import numpy as np
 
 from lowtide.attack.panel import attack
 from lowtide.density.objectives import Options
-from lowtide.disclose.budget import Budget, Point, Reading
+from lowtide.disclose.budget import Budget
 from lowtide.disclose.noise import KeyedNoise, row_ids
-from lowtide.disclose.rehearsal import LEAST_PER_CLASS, LEAST_ROWS, Check, Tick
+from lowtide.disclose.rehearsal import LEAST_PER_CLASS, LEAST_ROWS, Check, Goal, Tick
+from lowtide.disclose.standing import Bound, level_of
 from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.splits import generator, sample_with_classes, stratified, stream
 from lowtide.tables.layout import owners
 from lowtide.tables.mechanism import TableMechanism
-from lowtide.tables.planning import ENOUGH, ColumnPlanner
-from lowtide.tables.planning_attackers import LabelledRows, MaskedAttacker, RefittedAttacker, estimate
+from lowtide.tables.planning import ColumnPlanner
+from lowtide.tables.planning_attackers import LabelledRows, MaskedAttacker, RefittedAttacker, estimate, unlearnt
 from lowtide.tables.policies import FixedColumns, Rule, SequentialColumns, fit_sequential
+from lowtide.theory.counts import count_cells
 from lowtide.types import Bools, Floats, Floats32, Ints
 
 _PANEL = ("logistic regression", "boosted trees")
@@ -50,6 +47,7 @@ class TableProblem:
         rehearsal: noise for trying releases out; never that of the release itself.
         utility: the same rows with the classes of what the release should still tell; `None` when nothing is named.
         utility_feature: (m,) mask of the utility's own column, if it is released.
+        epsilon: ε at which bounds are stated.
     """
 
     data: LabelledRows
@@ -61,6 +59,7 @@ class TableProblem:
     rehearsal: KeyedNoise
     utility: LabelledRows | None = None
     utility_feature: Bools | None = None
+    epsilon: float = 0.1
 
     @cached_property
     def judged(self) -> Bools:
@@ -100,13 +99,19 @@ class TableProblem:
             return secret, None
         return secret, RefittedAttacker(self.planning(self.utility), standins, self.features, self.options.seed)
 
-    def check(self, hidden: Bools) -> Check:
-        """Attack a rehearsal afresh. Attackers also see what was hidden, where that differs between rows."""
+    def check(self, hidden: Bools, look: int = 1) -> Check:
+        """Attack a rehearsal afresh. Attackers also see what was hidden, where that differs between rows.
+
+        Args:
+            hidden: (m,) or (n, m), what it hides.
+            look: how often the judged rows have been looked at, this time included: every look has its price.
+        """
+        level = level_of(look)
         flags = np.broadcast_to(hidden, (len(self.data.codes), len(self.features)))
         seen = np.concatenate([self.disclose(hidden), flags[:, flags.std(axis=0) > 0]], axis=1).astype(np.float32)
         classes, codes = self.data.classes, self.data.codes
         options = replace(self.options, seed=self.options.seed + 7)
-        leakage = estimate(seen, codes, classes, options, judged=self.judged)
+        leakage = estimate(seen, codes, classes, options, judged=self.judged, level=level)
         some = sample_with_classes(
             codes, _ATTACKED_ROWS, LEAST_PER_CLASS, generator(self.options.seed, "table attacked rows")
         )
@@ -116,38 +121,96 @@ class TableProblem:
             attackers=_PANEL,
             test=self.judged[some],
             seed=self.options.seed,
+            level=level,
             progress=False,
         )
-        return Check(leakage, attacks)
+        missed = unlearnt(seen, classes)
+        return Check(
+            replace(leakage, high=leakage.high + missed),
+            attacks,
+            empty=leakage.high == 0,
+            bound=self.bound(hidden, 1 - level),
+            unlearnt=missed,
+        )
+
+    def bound(self, hidden: Bools, failure: float, rows: Bools | None = None) -> Bound | None:
+        """What holds against every attacker on a release that is the same for everybody and has no noise.
+
+        Args:
+            hidden: (m,) what it hides.
+            failure: the probability with which a figure may fail.
+            rows: (n,) those to count; the judged ones by default.
+        """
+        if self.mechanism.draws or hidden.ndim != 1:
+            return None
+        rows = self.judged if rows is None else rows
+        shown = self.data.rows[rows][:, self.features.columns(~hidden)]
+        counts = count_cells(shown, self.data.codes[rows], len(self.data.classes.labels))
+        return Bound.of_counts(counts, self.epsilon, failure)
 
 
-def make_plan(problem: TableProblem, budget: Budget, tick: Tick) -> tuple[FixedColumns, Check]:
-    """Plan for the whole population, and hide more until fresh attackers agree."""
-    planner = _planner(problem, budget, lambda done: tick(0.7 * done))
+def make_plan(problem: TableProblem, goal: Goal, looks: Iterator[int], tick: Tick) -> tuple[FixedColumns, Check]:
+    """Plan for the whole population, and hide more until the budget is kept.
+
+    Args:
+        problem: what is to be planned.
+        goal: when to stop.
+        looks: counts the looks at the judged rows.
+        tick: called with the share of the work that is done.
+    """
+    planner = _planner(problem, goal.aim.planned, lambda done: tick(0.7 * done), allowed=goal.budget)
     search = planner.search()
     hidden = ~problem.keep if search.chosen is None else search.chosen.hidden
-    check, points = problem.check(hidden), list(search.points)
+    points = list(search.points)
+    if goal.certify:
+        hidden = _until_countable(problem, goal, hidden)
+    tried = [(hidden, problem.check(hidden, next(looks)))]
     fresh, useful = problem.fresh_attackers()
-    while not check.agrees(budget):
+    while not goal.is_met(tried[-1][1]) and not (hidden | problem.keep).all():
         tick(0.75 + 0.2 * float(hidden.mean()))
-        more = planner.hide_more(hidden, fresh, useful)
-        if more is None:
-            raise planner.unreachable(problem.features.names, check.measured)
-        hidden, check = more.hidden, problem.check(more.hidden)
-        points.append(more)
+        # The rows for planning say how much more; those that judge are asked as rarely as possible.
+        while (more := planner.hide_more(hidden, fresh, useful)) is not None:
+            hidden = more.hidden
+            points.append(more)
+            if goal.aim.planned.meets(more.reading):
+                break
+        tried.append((hidden, problem.check(hidden, next(looks))))
+    if goal.is_exceeded(tried[-1][1]):
+        raise planner.unreachable(problem.features.names, tried[-1][1].measured)
+    hidden, check = goal.settle(tried)
     return FixedColumns(problem.features, hidden, tuple(points), search.marginal), check
+
+
+def _until_countable(problem: TableProblem, goal: Goal, hidden: Bools) -> Bools:
+    """Hide what makes too many different rows, until a bound against every attacker keeps the budget.
+
+    It is taken from as many rows for planning as there are to judge; their own count says whether it holds.
+    """
+    planning = np.flatnonzero(~problem.judged)
+    some = generator(problem.options.seed, "table counted rows").permutation(planning)[: int(problem.judged.sum())]
+    rows = np.isin(np.arange(len(problem.judged)), some)
+
+    def told(trial: Bools) -> float:
+        bound = problem.bound(trial, 1 - level_of(1), rows)
+        return np.inf if bound is None else bound.limits(goal.budget.unit)
+
+    while told(hidden) > goal.budget.limit and not (hidden | problem.keep).all():
+        candidates = np.flatnonzero(~hidden & ~problem.keep)
+        gains = [told(hidden | (np.arange(len(hidden)) == j)) / problem.worth[j] for j in candidates]
+        hidden = hidden | (np.arange(len(hidden)) == candidates[int(np.argmin(gains))])
+    return hidden
 
 
 def keep_share(problem: TableProblem, kept: float, tick: Tick) -> tuple[FixedColumns, Check]:
     """The choice on the trade-off curve that keeps the share `kept` of the columns, and what attackers make of it."""
-    planner = _planner(problem, Budget(0.0), lambda done: tick(0.9 * done), refuse=False)
+    planner = _planner(problem, Budget(0.0), lambda done: tick(0.9 * done))
     search = planner.search(kept)
     hidden = problem.hide if search.chosen is None else search.chosen.hidden
     return FixedColumns(problem.features, hidden, search.points, search.marginal), problem.check(hidden)
 
 
-def _planner(problem: TableProblem, budget: Budget, tick: Tick, *, refuse: bool = True) -> ColumnPlanner:
-    """A planner for the problem; a budget that no release of it can keep is refused where `refuse` says so."""
+def _planner(problem: TableProblem, planned: Budget, tick: Tick, *, allowed: Budget | None = None) -> ColumnPlanner:
+    """A planner for the problem; an allowed budget that no release of it can keep is refused."""
     standins = problem.standins[~problem.judged] if problem.mechanism.draws else None
     attacker = MaskedAttacker(problem.planning(problem.data), standins, problem.features, problem.options)
     useful = None
@@ -160,58 +223,68 @@ def _planner(problem: TableProblem, budget: Budget, tick: Tick, *, refuse: bool 
         keep=problem.keep,
         hide=problem.hide,
         worth=problem.worth,
-        budget=budget,
+        budget=planned,
+        allowed=allowed,
         seed=problem.options.seed,
         tick=tick,
     )
-    if refuse and (problem.keep.any() or problem.mechanism.draws):
+    if allowed is not None and (problem.keep.any() or problem.mechanism.draws):
         planner.check_reachable(problem.features.names)
     return planner
 
 
 def make_sequential(
-    problem: TableProblem, budget: Budget | None, epsilon: float | None, tick: Tick
+    problem: TableProblem, goal: Goal | None, epsilon: float | None, tick: Tick
 ) -> tuple[SequentialColumns, Check]:
-    """Hide feature by feature; with a budget, find the loosest rule that fresh attackers agree with.
+    """Hide feature by feature; with a budget, find the loosest rule that keeps it.
 
     The search starts where the budget is kept for sure if densities are exact and the flags tell nothing. A rule speaks
     for the worst row, so that most releases tell less, and it is loosened. The flags themselves may tell: the rule does
     not see that, but attackers do, and a tighter rule hides the unremarkable values together with the telling ones.
     """
-    each = np.inf if epsilon is None else epsilon
-    if budget is None:
-        return _try_rule(problem, Rule(each, np.inf, problem.keep, problem.hide), None, tick)
-    _planner(problem, budget, tick)  # for its refusal of a budget that cannot be kept, before any long fit
+    each, looks = np.inf if epsilon is None else epsilon, itertools.count(1)
+    if goal is None:
+        return _try_rule(problem, Rule(each, np.inf, problem.keep, problem.hide), None, next(looks), tick)
+    budget = goal.budget
+    _planner(
+        problem, budget, tick, allowed=budget
+    )  # for its refusal of a budget that cannot be kept, before any long fit
     rule = Rule(each, budget.density(problem.data.classes.prior), problem.keep, problem.hide)
-    policy, check = _try_rule(problem, rule, None, lambda done: tick(0.5 * done))
-    if check.agrees(budget):
-        return _loosen(problem, budget, policy, check, tick)
+    tried = [_try_rule(problem, rule, None, next(looks), lambda done: tick(0.5 * done))]
+    if goal.is_met(tried[0][1]):
+        return _loosen(problem, goal, *tried[0], looks, tick)
     for attempt in range(_TIGHTENINGS):
         last = attempt == _TIGHTENINGS - 1  # a threshold of 0 hides whatever tells anything at all
         rule = replace(rule, total=0.0 if last else rule.total * _TIGHTER)
-        policy, check = _try_rule(problem, rule, None, _share_of(tick, 0.5 + attempt / (2 * _TIGHTENINGS)))
-        if check.agrees(budget):
-            return policy, check
-    raise LowtideError(
-        f"what is disclosed tells {check.measured.value:.4f} nat even where everything that tells anything is hidden; "
-        f"the budget is {budget}: raise it, keep fewer features, or use mechanism='redact' or policy='fixed'"
-    )
+        bar = _share_of(tick, 0.5 + attempt / (2 * _TIGHTENINGS))
+        tried.append(_try_rule(problem, rule, None, next(looks), bar))
+        if goal.is_met(tried[-1][1]):
+            break
+    policy, check = goal.settle(tried)
+    if not check.agrees(budget):
+        raise LowtideError(
+            f"what is disclosed tells {check.measured.value:.4f} nat even where everything that tells anything is "
+            f"hidden; the budget is {budget}: raise it, keep fewer features, or use mechanism='redact' or "
+            "policy='fixed'"
+        )
+    return policy, check
 
 
 def _loosen(
-    problem: TableProblem, budget: Budget, policy: SequentialColumns, check: Check, tick: Tick
+    problem: TableProblem, goal: Goal, policy: SequentialColumns, check: Check, looks: Iterator[int], tick: Tick
 ) -> tuple[SequentialColumns, Check]:
-    """Raise the threshold while fresh attackers assure the budget; nothing lies beyond the trim, where densities end.
+    """Raise the threshold while the budget is kept; nothing lies beyond the trim, where densities end.
 
-    To agree is not enough here: on few rows attackers too weak to object would wave everything through.
+    Not to be contradicted is not enough here: on few rows attackers too weak to object would wave everything through.
     """
-    for attempt in range(_LOOSENINGS):
+    for attempt in range(_LOOSENINGS if goal.aim.can_be_shown else 0):
         hidden = policy.flags(problem.data.rows, problem.standins)[~problem.judged]
         rule = replace(policy.rule, total=policy.rule.total * _LOOSER)
         if not (hidden & ~problem.hide).any() or rule.total > problem.options.trim:
             break
-        looser = _try_rule(problem, rule, hidden, _share_of(tick, 0.5 + attempt / (2 * _LOOSENINGS)))
-        if not looser[1].assures(budget):
+        bar = _share_of(tick, 0.5 + attempt / (2 * _LOOSENINGS))
+        looser = _try_rule(problem, rule, hidden, next(looks), bar)
+        if not goal.is_met(looser[1]):
             break
         policy, check = looser
     return policy, check
@@ -222,7 +295,9 @@ def _share_of(tick: Tick, done: float) -> Tick:
     return lambda _: tick(done)
 
 
-def _try_rule(problem: TableProblem, rule: Rule, start: Bools | None, tick: Tick) -> tuple[SequentialColumns, Check]:
+def _try_rule(
+    problem: TableProblem, rule: Rule, start: Bools | None, look: int, tick: Tick
+) -> tuple[SequentialColumns, Check]:
     policy = fit_sequential(
         problem.planning(problem.data),
         problem.standins[~problem.judged],
@@ -232,7 +307,7 @@ def _try_rule(problem: TableProblem, rule: Rule, start: Bools | None, tick: Tick
         start=start,
         tick=tick,
     )
-    return policy, problem.check(policy.flags(problem.data.rows, problem.standins))
+    return policy, problem.check(policy.flags(problem.data.rows, problem.standins), look)
 
 
 def refuse_few(rows: Floats32, codes: Ints) -> None:
@@ -248,105 +323,3 @@ def refuse_few(rows: Floats32, codes: Ints) -> None:
             f"{int((counts < LEAST_PER_CLASS).sum())} of the {len(counts)} classes of s have fewer than "
             f"{LEAST_PER_CLASS} rows; a rehearsal of the release cannot be attacked without them: merge or drop them"
         )
-
-
-_LADDER = (0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5)  # λ in units of a column's range
-_AROUND = 2  # steps of the ladder that the trade-off curve shows beside the one taken
-
-
-def noise_instead(
-    problem: TableProblem, noisy: TableMechanism, hidden: Bools, budget: Budget, *, lam: float | None = None, tick: Tick
-) -> tuple[TableMechanism, Check | None, tuple[Point, ...]]:
-    """Noise some of the redacted numbers instead.
-
-    Args:
-        problem: what was planned, by redaction.
-        noisy: the mechanism that noises every number; its λ is not used.
-        hidden: (m,) what the plan hides.
-        budget: what the release may tell.
-        lam: the only λ to try; by default the least that keeps the budget.
-        tick: called with the share of the work that is done.
-
-    Returns:
-        The mechanism with noise on those features, what fresh attackers make of it (`None` when nothing was changed),
-        and the points visited.
-    """
-    search = _NoiseSearch(problem, noisy, hidden, budget, _LADDER if lam is None else (lam,))
-    noised, taken, found = np.zeros(len(hidden), dtype=bool), None, None
-    order = search.candidates()
-    for place, (feature, first) in enumerate(order):
-        tick(place / len(order))
-        more = noised | (np.arange(len(hidden)) == feature)
-        if taken is not None and not budget.meets(search.read(more, taken)[0]):
-            continue
-        for step in range(first, len(search.ladder)) if taken is None else (taken,):
-            noised_release = search.at(more, step)
-            check = noised_release.check(hidden)
-            if check.agrees(budget):
-                noised, taken, found = more, step, (noised_release.mechanism, check)
-                break
-    if found is None or taken is None:
-        return problem.mechanism, None, ()
-    return *found, search.points(noised, taken)
-
-
-class _NoiseSearch:
-    """Tries noise on features that a plan redacts."""
-
-    def __init__(
-        self, problem: TableProblem, noisy: TableMechanism, hidden: Bools, budget: Budget, ladder: tuple[float, ...]
-    ) -> None:
-        self.problem, self.noisy, self.hidden, self.budget, self.ladder = problem, noisy, hidden, budget, ladder
-        self._known: dict[tuple[bytes, int], tuple[Reading, Reading | None]] = {}
-
-    def at(self, noised: Bools, step: int) -> TableProblem:
-        """The same problem with noise on these features."""
-        return replace(self.problem, mechanism=replace(self.noisy, lam=self.ladder[step]).only(noised))
-
-    def read(self, noised: Bools, step: int) -> tuple[Reading, Reading | None]:
-        """What trees trained anew read: of the secret, and of what should still be told."""
-        key = noised.tobytes(), step
-        if key not in self._known:
-            fresh, useful = self.at(noised, step).fresh_attackers()
-            self._known[key] = fresh.read(~self.hidden), None if useful is None else useful.read(~self.hidden)
-        return self._known[key]
-
-    def candidates(self) -> list[tuple[int, int]]:
-        """Features worth noising and the first step of the ladder that keeps the budget, the best first."""
-        found = []
-        for j in np.flatnonzero(self.hidden & ~self.problem.hide & (self.noisy.ratios() > 0)):
-            mask = np.arange(len(self.hidden)) == j
-            step = self._least(mask)
-            worth = 0.0 if step is None else self._worth(mask, step)
-            if step is not None and worth > 0:
-                found.append((worth, int(j), step))
-        return [(j, step) for _, j, step in sorted(found, key=lambda entry: -entry[0])]
-
-    def points(self, noised: Bools, taken: int) -> tuple[Point, ...]:
-        """The choice and the steps of the ladder around it."""
-        kept, which = float(self.problem.worth[~self.hidden].sum()), tuple(map(int, np.flatnonzero(noised)))
-        steps = range(max(0, taken - _AROUND), min(len(self.ladder), taken + _AROUND + 1))
-        return tuple(
-            Point(self.hidden.copy(), kept, *self.read(noised, step), which, self.ladder[step]) for step in steps
-        )
-
-    def _least(self, mask: Bools) -> int | None:
-        """The first step that keeps the budget: the more noise, the less is told."""
-        if not self.budget.meets(self.read(mask, len(self.ladder) - 1)[0]):
-            return None
-        low, high = 0, len(self.ladder) - 1
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.budget.meets(self.read(mask, middle)[0]) else (middle + 1, high)
-        return low
-
-    def _worth(self, mask: Bools, step: int) -> float:
-        """What the noised feature adds: to what should be told, or else the share of its variance that is not noise."""
-        useful = self.read(mask, step)[1]
-        if useful is not None:
-            without = self.read(np.zeros_like(mask), 0)[1]
-            gain = useful.leakage.value - (without.leakage.value if without else 0.0)
-            return gain if gain > ENOUGH else 0.0
-        raw = self.problem.data.rows[:, self.problem.features.columns(mask)]
-        spread = (raw / (np.ptp(raw, axis=0) + 1e-12)).std(axis=0).max() ** 2
-        return float(self.problem.worth[mask].sum() * spread / (spread + self.ladder[step] ** 2))

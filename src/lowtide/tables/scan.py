@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from lowtide.checks import LowtideError, check_rows
 from lowtide.density.artefact import Density
-from lowtide.density.objectives import mean_with_interval
+from lowtide.density.objectives import information_of
 from lowtide.density.tide import TIDE
 from lowtide.formatting import html_of, text_of
 from lowtide.interface import NATS_PER_BIT, Estimate, Reported, TextTable
@@ -302,7 +302,7 @@ def scan(
     m = len(density.features)
     alone = np.stack([density.observed(judged, np.arange(m) == j)[at[0], at[2]] for j in range(m)], axis=1)
     features = tuple(
-        FeatureLeak(name, *(mean_with_interval(values[:, j], level) for values in (shares, steps, alone)))
+        FeatureLeak(name, *(information_of(values[:, j], level) for values in (shares, steps, alone)))
         for j, name in enumerate(density.features.names)
     )
     return TableScan(

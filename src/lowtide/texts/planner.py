@@ -14,7 +14,7 @@ from lowtide.density.artefact import Density
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import Certificate, full_disclosure
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
-from lowtide.disclose.rehearsal import Check, Rehearsal, Task, Tick, read_secret, read_utility, refuse_few
+from lowtide.disclose.rehearsal import Check, Goal, Rehearsal, Task, Tick, read_secret, read_utility, refuse_few
 from lowtide.labels import Classes
 from lowtide.splits import read_groups, stream
 from lowtide.texts.encoder import TextEncoder, as_texts, fit_texts, learn_similar
@@ -144,7 +144,12 @@ class TextPlanner:
         """Texts have no columns of their own."""
         return ()
 
-    def rehearse(self, tick: Tick) -> Rehearsal:
+    @property
+    def judging(self) -> Bools:
+        """(n,) the texts that judge the release."""
+        return self.problem.judged
+
+    def rehearse(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         """Plan, and attack a rehearsal of the release."""
         problem, prior = self.problem, self.classes.prior
         traces = (_TRACES[problem.how], _UNKNOWN)
@@ -154,7 +159,7 @@ class TextPlanner:
             said = Certificate("paper", epsilon, full_disclosure(epsilon, prior), (_PAPER, _SHOWN, *traces))
             return self._rehearsal(paper, problem.check(paper), said, None)
         epsilon = self.task.stated_at
-        policy, check = make_plan(problem, budget=self.task.budget, kept=self.task.kept, tick=tick)
+        policy, check = make_plan(problem, goal=goal, kept=self.task.kept, tick=tick)
         said = Certificate("fixed", epsilon, full_disclosure(epsilon, prior), (_SHOWN, _FIXED, *traces))
         return self._rehearsal(policy, check, said, int(policy.hidden.sum()))
 

@@ -23,7 +23,8 @@ from lowtide.density.critics.bag import log_odds
 from lowtide.density.objectives import with_overlooked
 from lowtide.disclose.budget import Budget, Point, Reading, blended_worth
 from lowtide.disclose.noise import KeyedNoise
-from lowtide.disclose.rehearsal import Check, Tick, hide_until_agreed
+from lowtide.disclose.rehearsal import Check, Goal, Tick, hide_until_kept
+from lowtide.disclose.standing import level_of
 from lowtide.errors import LowtideError
 from lowtide.labels import Classes
 from lowtide.splits import Split, generator, set_aside, some_rows, stream
@@ -213,8 +214,13 @@ class TextProblem:
         texts = self.texts if rows is None else [self.texts[row] for row in rows]
         return self.rewriter(policy).write(texts, policy, noise=self.rehearsal, ids=text_ids(texts))
 
-    def check(self, policy: TermPolicy) -> Check:
-        """Attack a rehearsal afresh, on the judged texts; and what should still be told likewise."""
+    def check(self, policy: TermPolicy, look: int = 1) -> Check:
+        """Attack a rehearsal afresh, on the judged texts; and what should still be told likewise.
+
+        Args:
+            policy: what it hides.
+            look: how often the judged texts have been looked at, this time included.
+        """
         some = self._some(np.arange(len(self.codes)), _ATTACKED)
         released = list(self.release(policy, some))
 
@@ -226,6 +232,7 @@ class TextProblem:
                 attackers=self.attackers,
                 test=self.judged[some],
                 seed=self.seed,
+                level=level_of(look),
                 progress=False,
             )
 
@@ -241,26 +248,24 @@ class TextProblem:
         return set_aside(self.codes[rows], numbers, share, seed=stream(self.seed, name))
 
 
-def make_plan(
-    problem: TextProblem, *, budget: Budget | None, kept: float | None, tick: Tick
-) -> tuple[FixedTerms, Check]:
+def make_plan(problem: TextProblem, *, goal: Goal | None, kept: float | None, tick: Tick) -> tuple[FixedTerms, Check]:
     """Plan for the whole population.
 
-    With a budget, more is hidden until fresh attackers agree that it is kept; with a share to keep they only tell what
-    that share leaves them.
+    With a budget, more is hidden until it is kept; with a share to keep, fresh attackers only tell what that share
+    leaves them.
     """
-    plan = problem.plan(stop=budget, tick=lambda done: tick(0.6 * done))
-    if kept is not None or budget is None:
+    plan = problem.plan(stop=None if goal is None else goal.aim.planned, tick=lambda done: tick(0.6 * done))
+    if kept is not None or goal is None:
         chosen = plan.at(1.0 if kept is None else kept)
         return chosen, problem.check(chosen)
-    chosen = plan.under(budget) or plan.everything()
-    return hide_until_agreed(
+    chosen = plan.under(goal.aim.planned) or plan.everything()
+    return hide_until_kept(
         chosen,
-        budget,
+        goal,
         check=problem.check,
         keep=problem.keep,
         step=_MORE,
-        unreachable=lambda check: _unreachable(problem, budget, check),
+        unreachable=lambda check: _unreachable(problem, goal.budget, check),
         tick=tick,
     )
 

@@ -1,0 +1,151 @@
+"""Whether a release keeps its budget: *kept*, *not shown* or *exceeded*; and what holds against every attacker.
+
+The number that is compared with a budget is the upper end of what was measured. A budget is kept only where the rows
+can show it; where they cannot, that is said, and how many rows would.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from lowtide.interface import NATS_PER_BIT, Estimate
+from lowtide.theory import counts as theory
+from lowtide.types import Floats
+
+Unit = Literal["nats", "accuracy"]
+State = Literal["kept", "not shown", "exceeded"]
+STATES: tuple[State, ...] = ("kept", "not shown", "exceeded")
+_FAILURE = 0.05  # of everything that is stated about one plan
+
+
+def level_of(look: int) -> float:
+    """The confidence level of the interval at the look-th look at the judged rows.
+
+    All looks together fail with probability 5 % at most: the k-th one takes 1/(k(k + 1)) of it.
+    """
+    return 1.0 - _FAILURE / (look * (look + 1))
+
+
+def budget_in_words(limit: float, unit: Unit) -> str:
+    """What a release may tell, such as "0.02 nat (0.0289 bits)"."""
+    if unit == "accuracy":
+        return f"an attacker right at most {limit:.1%} of the time"
+    return f"{limit:g} nat ({limit / NATS_PER_BIT:.3g} bits)"
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What holds against every attacker, from the counts of a release with few different rows.
+
+    Attributes:
+        cells: how many different rows were counted.
+        rows: how many rows were counted; none of them had a part in choosing the release.
+        failure: the probability with which a figure may fail.
+        information: the most that one row can tell, in nats.
+        accuracy: how often any rule can be right at most.
+        epsilon: ε of the divergence.
+        forward: bounds `E_γ(P_{Y|s} ‖ P_Y)`, the largest over the classes.
+        reverse: bounds `E_γ(P_Y ‖ P_{Y|s})`.
+    """
+
+    cells: int
+    rows: int
+    failure: float
+    information: float
+    accuracy: float
+    epsilon: float
+    forward: float
+    reverse: float
+
+    @classmethod
+    def of_counts(cls, counts: Floats, epsilon: float, failure: float) -> Bound | None:
+        """The bound that counts (|S|, cells) give; `None` where it is vacuous: the rows are too few for the cells."""
+        information, accuracy = theory.information(counts, failure), theory.accuracy(counts, failure)
+        if accuracy >= 1 or information >= math.log(len(counts)):
+            return None
+        sides = theory.divergence(counts, epsilon, failure)
+        return cls(counts.shape[1], int(counts.sum()), failure, information, accuracy, epsilon, *sides)
+
+    def limits(self, unit: Unit) -> float:
+        """The figure that a budget of a unit is compared with."""
+        return self.accuracy if unit == "accuracy" else self.information
+
+    def __str__(self) -> str:
+        return (
+            f"at most {self.information:.4f} nat, and at most {self.accuracy:.1%} right guesses, whatever the method; "
+            f"either fails with probability {self.failure:.3g}; from {self.rows:,} independent rows in "
+            f"{self.cells:,} cells"
+        )
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a release stands towards its budget.
+
+    Attributes:
+        limit: of the budget: nats, or the share of right guesses.
+        unit: `nats` or `accuracy`.
+        state: `kept` when the upper end lies within the budget, `exceeded` when the lower end lies above it, else
+            `not shown`.
+        upper: the upper end of what was measured.
+        lower: its lower end, which attacks may raise.
+        rows: how many rows it rests on.
+        rows_needed: about how many rows of reference data would show that the budget is kept; `None` where it is kept,
+            and where more rows would not show it.
+    """
+
+    limit: float
+    unit: Unit
+    state: State
+    upper: float
+    lower: float
+    rows: int
+    rows_needed: int | None = None
+
+    def __str__(self) -> str:
+        budget = budget_in_words(self.limit, self.unit)
+        if self.state == "exceeded":
+            return f"exceeded: the release tells at least {self._number(self.lower)}, the budget is {budget}"
+        if self.state == "kept":
+            if self.upper == 0:
+                return f"kept: nothing that could tell is released, the budget is {budget}"
+            return f"kept: at most {self._number(self.upper)} in {self.rows:,} rows, the budget is {budget}"
+        more = "hide more, or raise the budget"
+        if self.rows_needed is not None:
+            more = f"about {self.rows_needed:,} rows of reference data would show it"
+        return (
+            f"not shown: as much as {self._number(self.upper)} could have gone unseen in {self.rows:,} rows, the "
+            f"budget is {budget}; {more}"
+        )
+
+    def _number(self, value: float) -> str:
+        return f"{value:.1%}" if self.unit == "accuracy" else f"{value:.4f} nat"
+
+
+def stand(limit: float, unit: Unit, found: Estimate, *, lower: float, reference: int, shown: bool = True) -> Standing:
+    """Where a release stands.
+
+    Args:
+        limit: of the budget.
+        unit: of the budget.
+        found: what was measured, on the rows that judge.
+        lower: what attacks have shown to be there.
+        reference: how many rows of reference data there are, judging rows included.
+        shown: false where an attack contradicts the estimate, so that its upper end shows nothing.
+    """
+    low = max(found.low, lower)
+    state: State = "exceeded" if low > limit else "kept" if shown and found.high <= limit else "not shown"
+    needed = _rows_needed(limit, found) if state == "not shown" and shown else None
+    rows = None if needed is None else math.ceil(needed * reference / max(1, found.n))
+    return Standing(limit, unit, state, found.high, low, found.n, rows)
+
+
+def _rows_needed(limit: float, found: Estimate) -> float | None:
+    """How many judging rows would bring the upper end down to the limit, all else equal."""
+    if found.value >= limit:
+        return None
+    if not found.found:
+        return found.n * found.high / limit  # what may go unseen falls like 1/n
+    return found.n * ((found.high - found.value) / (limit - found.value)) ** 2
