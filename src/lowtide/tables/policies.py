@@ -28,7 +28,8 @@ from lowtide.disclose.budget import Parts, Point, density_parts, point_config, r
 from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.splits import generator
-from lowtide.tables.planning_attackers import Histories, LabelledRows, doubled, economical, fit_critic
+from lowtide.tables.planning_attackers import LabelledRows, doubled, economical, fit_critic
+from lowtide.tables.samplers import Histories
 from lowtide.types import Bools, Floats, Floats32
 
 
