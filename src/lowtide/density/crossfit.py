@@ -152,7 +152,8 @@ def held_out_curves(
 ) -> Curves:
     """Train every (fold, strength) network in one batch; score its fold every few steps.
 
-    After `patience` looks at which no strength was better than before, all folds together, training ends.
+    After `patience` looks at which no strength was better than before, all folds together, training ends; but not
+    before the sparse phase does.
     """
     folds, settings = int(fold.max()) + 1, data.settings
     best, stale = np.full(len(strengths), np.inf), 0
@@ -165,7 +166,7 @@ def held_out_curves(
         if done % _EVERY == 0 or done == settings.steps < _EVERY:
             out = run.trainer.predict(*inputs).view(len(strengths), folds, len(own_fold), -1)
             kept = run.kept[f"{done:06d}"] = out[:, own_fold, np.arange(len(own_fold))]
-            if patience is not None:
+            if patience is not None and done > settings.sparse_steps:
                 found = (training.losses(kept.numpy(), masked_rows) * masked_rows.weight).sum(axis=-1)
                 stale = 0 if (found < best).any() else stale + 1
                 best = np.minimum(best, found)

@@ -266,6 +266,7 @@ def _sample(data: LabelledRows, most: int, seed: int) -> LabelledRows:
 
 _ROWS = 10_000
 _BESIDE = ("logistic regression", "boosted trees")
+_MANY_COLUMNS = 256  # from which on networks stop when they no longer learn
 _NEVER = -1  # the fold of rows that are learnt from and never judged
 _LEAST_PER_FOLD = 5  # rows of a class that must be left to learn from
 
@@ -314,6 +315,7 @@ def _networks(rows: Floats32, codes: Ints, log_prior: Floats32, fold: Ints, opti
         fold,
         crossfit.STRENGTHS,
         lambda stage, trainer: crossfit.Run(trainer, stage, nowhere, lambda _: None),
+        patience=2 * PATIENCE if rows.shape[1] > _MANY_COLUMNS else None,
     )
     return crossfit.stop_without_looking(curves, fold[masked_rows.row])[0]
 
