@@ -23,7 +23,7 @@ from lowtide.splits import generator, sample_with_classes, stratified, stream
 from lowtide.tables.layout import owners
 from lowtide.tables.mechanism import TableMechanism
 from lowtide.tables.planning import ENOUGH, ColumnPlanner
-from lowtide.tables.planning_attackers import LabelledRows, MaskedAttacker, RefittedAttacker, estimate
+from lowtide.tables.planning_attackers import WIDE, LabelledRows, MaskedAttacker, RefittedAttacker, estimate
 from lowtide.tables.policies import FixedColumns, Rule, SequentialColumns, fit_sequential
 from lowtide.types import Bools, Floats, Floats32, Ints
 
@@ -251,6 +251,7 @@ def refuse_few(rows: Floats32, codes: Ints) -> None:
 
 
 _LADDER = (0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5)  # λ in units of a column's range
+_MOST_NOISED = 4  # features of a wide table
 _AROUND = 2  # steps of the ladder that the trade-off curve shows beside the one taken
 
 
@@ -313,8 +314,11 @@ class _NoiseSearch:
 
     def candidates(self) -> list[tuple[int, int]]:
         """Features worth noising and the first step of the ladder that keeps the budget, the best first."""
-        found = []
-        for j in np.flatnonzero(self.hidden & ~self.problem.hide & (self.noisy.ratios() > 0)):
+        found, able = [], self.hidden & ~self.problem.hide & (self.noisy.ratios() > 0)
+        order = np.flatnonzero(able)
+        if len(able) > WIDE:  # each is tried with many trees: those that tell least need the least noise
+            order = order[np.argsort(self.problem.fresh_attackers()[0].alone(able)[order])][:_MOST_NOISED]
+        for j in order:
             mask = np.arange(len(self.hidden)) == j
             step = self._least(mask)
             worth = 0.0 if step is None else self._worth(mask, step)

@@ -302,6 +302,40 @@ class Masked(Critic):
         return cls(tensors["groups"], scaling, weights, tensors[_SAVED_SHRINKAGE])
 
 
+class Disclosures:
+    """Rows that disclose features one after the other, each row its own; in double precision, like `scores`.
+
+    Args:
+        critic: the networks.
+        x: (n, columns) the rows.
+    """
+
+    def __init__(self, critic: Masked, x: Tensor) -> None:
+        self.critic = critic
+        self.weights = {name: value.double() for name, value in critic.weights.items()}
+        self.z = torch.from_numpy(critic.scaling(x.numpy())).double()
+        self.h = self.weights["b"].repeat(1, len(x), 1)
+        self.belief = torch.zeros(len(x), dtype=torch.float64)
+
+    def scores(self, j: int | None = None) -> Tensor:
+        """Scores (n, |S|) of what is disclosed, and of feature j as well."""
+        h, belief = self.h, self.belief
+        if j is not None:
+            h, belief = h + self._adds(j), belief + self.critic.shrinkage[1 + j]
+        scores = (trunk(h, self.weights) - trunk(self.weights["b"], self.weights)).sum(dim=0)
+        return scores * self.critic._weight(belief)[:, None]
+
+    def disclose(self, j: int, rows: Tensor) -> None:
+        """From now on the rows where `rows` (n,) is true disclose feature j."""
+        self.h += self._adds(j) * rows[:, None]
+        self.belief += self.critic.shrinkage[1 + j] * rows
+
+    def _adds(self, j: int) -> Tensor:
+        """(k, n, width) what feature j adds to the sums."""
+        columns = torch.nonzero(self.critic.groups == j).squeeze(1)
+        return self.z[:, columns] @ self.weights["W"][:, columns] + self.weights["e"][:, j : j + 1]
+
+
 class _RunningSums:
     """The networks laid out for running sums: rows last, because a skinny product is far faster that way round.
 
