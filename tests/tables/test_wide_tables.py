@@ -4,14 +4,26 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 
+from lowtide.density.artefact import Density
+from lowtide.density.critics.base import Masked, RankScaling, Shape, initial_weights
 from lowtide.density.objectives import Options
 from lowtide.disclose.budget import Budget, Reading
 from lowtide.features import Features, one_per_column
 from lowtide.interface import Estimate
-from lowtide.labels import read_classes
+from lowtide.labels import Classes, read_classes
+from lowtide.tables import policies
+from lowtide.tables.encoder import TableEncoder
 from lowtide.tables.planning import ColumnPlanner
-from lowtide.tables.planning_attackers import LabelledRows, MaskedAttacker, PlanningAttacker, RefittedAttacker
+from lowtide.tables.planning_attackers import (
+    LabelledRows,
+    MaskedAttacker,
+    PlanningAttacker,
+    RefittedAttacker,
+    doubled,
+)
+from lowtide.tables.policies import Rule, SequentialColumns
 
 OPTIONS = Options(steps=80, folds=3, progress=False)
 TELLING = [3, 40, 77, 101]  # the last two copy the first two, but for some noise
@@ -135,6 +147,40 @@ class TestWalk:
         found = attacker.walk(released, order)
         assert found[0] > 0.1
         np.testing.assert_allclose(found, PlanningAttacker.walk(attacker, released, order), atol=1e-5)
+
+
+class TestSequentialPolicy:
+    """Decided along one running sum for each row, and as if every history were read whole."""
+
+    @pytest.fixture
+    def policy(self):
+        features, columns = 6, 9
+        groups = np.array([0, 1, 1, 2, 3, 4, 4, 4, 5])
+        both = doubled(Features(groups, tuple("abcdef")))
+        draws = torch.Generator().manual_seed(0)
+        weights = initial_weights(2, torch.tensor(both.groups), 3, Shape(8, 4), draws)
+        weights = {name: torch.randn(value.shape, generator=draws) / 2 for name, value in weights.items()}
+        scaling = RankScaling.of(np.random.default_rng(0).normal(size=(200, 2 * columns)).astype(np.float32))
+        critic = Masked(torch.tensor(both.groups), scaling, weights, torch.rand(13, generator=draws) / 3)
+        encoder = TableEncoder((), (None,) * 2 * columns)
+        density = Density(Classes(("a", "b", "c"), np.array([0.5, 0.3, 0.2])), both, critic, 3.0, encoder)
+        keep, hide = np.arange(features) == 2, np.arange(features) == 4
+        return SequentialColumns(density, Rule(0.8, 2.0, keep, hide), 1, 0.0)
+
+    def test_equals_reading_every_history_whole(self, policy, monkeypatch):
+        rng, m = np.random.default_rng(1), 6
+        rows, standins = (rng.normal(size=(50, 9)).astype(np.float32) for _ in range(2))
+        both = np.concatenate([rows, standins], axis=1)
+        seen, expected, before = np.zeros((50, 2 * m), dtype=bool), np.zeros((50, m), dtype=bool), np.zeros((50, 3))
+        for j in range(m):
+            seen[:, j] = True
+            flags = policy.rule.flags(j, before, policy.density.observed(both, seen))
+            expected[:, j], seen[:, j], seen[:, m + j] = flags, ~flags, flags
+            before = policy.density.observed(both, seen)
+        assert 0.2 < expected[:, [0, 1, 3, 5]].mean() < 0.8
+        np.testing.assert_array_equal(policy.flags(rows, standins), expected)
+        monkeypatch.setattr(policies, "_CHUNK", 18 * 7)
+        np.testing.assert_array_equal(policy.flags(rows, standins), expected)
 
 
 class Stubborn(PlanningAttacker):
