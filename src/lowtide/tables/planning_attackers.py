@@ -39,7 +39,7 @@ _FOLDS = 3
 _NETS = 2
 _LEAST_PER_CLASS = 5
 _STEPS = 400
-_PARTS = 8  # of a column's values: few enough for a hundred rows
+_PARTS = 5  # of a column's values: few enough for a hundred rows
 WIDE = 64  # features; up to so many everything is tried one by one, which grows with their square
 PATIENCE = 4  # looks; networks on hundreds of columns overfit long before their steps are done
 
@@ -271,7 +271,15 @@ _NEVER = -1  # the fold of rows that are learnt from and never judged
 _LEAST_PER_FOLD = 5  # rows of a class that must be left to learn from
 
 
-def estimate(rows: Floats32, codes: Ints, classes: Classes, options: Options, *, judged: Bools) -> Estimate:
+def estimate(
+    rows: Floats32,
+    codes: Ints,
+    classes: Classes,
+    options: Options,
+    *,
+    judged: Bools,
+    tick: Tick = lambda _: None,
+) -> Estimate:
     """The information of whole rows about the secret, cross-fitted.
 
     Args:
@@ -280,6 +288,7 @@ def estimate(rows: Floats32, codes: Ints, classes: Classes, options: Options, *,
         classes: the values of the secret and their prior.
         options: how networks are fitted.
         judged: (n,) the rows that count: those that had no part in deciding what to hide. All are learnt from.
+        tick: called with the share of the work that is done.
     """
     rng = generator(options.seed, "table estimate")
     some = some_rows(len(codes), _ROWS, rng)
@@ -292,7 +301,7 @@ def estimate(rows: Floats32, codes: Ints, classes: Classes, options: Options, *,
     fold[judged] = stratified_folds(codes[judged], folds, rng)
     log_prior = np.log(classes.prior).astype(np.float32)
     with one_thread():
-        networks = _networks(varied, codes, log_prior, fold, options)
+        networks = _networks(varied, codes, log_prior, fold, options, tick)
         beside = [_out_of_fold(name, varied, codes, fold, log_prior, options.seed) for name in _BESIDE]
     masked_rows = _about(varied, codes, log_prior, judged)
     scores = np.concatenate([networks, np.stack(beside)[:, judged]])
@@ -301,7 +310,7 @@ def estimate(rows: Floats32, codes: Ints, classes: Classes, options: Options, *,
     return mean_with_interval(gain) if crossfit.is_clear(gain) else nothing_found(gain)
 
 
-def _networks(rows: Floats32, codes: Ints, log_prior: Floats32, fold: Ints, options: Options) -> Floats32:
+def _networks(rows: Floats32, codes: Ints, log_prior: Floats32, fold: Ints, options: Options, tick: Tick) -> Floats32:
     """Out-of-fold scores (candidates, judged, |S|) of networks of every sparsity; a fold stops where the others say."""
     one = np.zeros(rows.shape[1], dtype=np.intp)  # all columns are one feature: they are only seen together
     settings = crossfit.settings_for(len(rows), options)
@@ -314,7 +323,7 @@ def _networks(rows: Floats32, codes: Ints, log_prior: Floats32, fold: Ints, opti
         data,
         fold,
         crossfit.STRENGTHS,
-        lambda stage, trainer: crossfit.Run(trainer, stage, nowhere, lambda _: None),
+        lambda stage, trainer: crossfit.Run(trainer, stage, nowhere, lambda done: tick(done / settings.steps)),
         patience=2 * PATIENCE if rows.shape[1] > _MANY_COLUMNS else None,
     )
     return crossfit.stop_without_looking(curves, fold[masked_rows.row])[0]

@@ -100,13 +100,13 @@ class TableProblem:
             return secret, None
         return secret, RefittedAttacker(self.planning(self.utility), standins, self.features, self.options.seed)
 
-    def check(self, hidden: Bools) -> Check:
+    def check(self, hidden: Bools, tick: Tick = lambda _: None) -> Check:
         """Attack a rehearsal afresh. Attackers also see what was hidden, where that differs between rows."""
         flags = np.broadcast_to(hidden, (len(self.data.codes), len(self.features)))
         seen = np.concatenate([self.disclose(hidden), flags[:, flags.std(axis=0) > 0]], axis=1).astype(np.float32)
         classes, codes = self.data.classes, self.data.codes
         options = replace(self.options, seed=self.options.seed + 7)
-        leakage = estimate(seen, codes, classes, options, judged=self.judged)
+        leakage = estimate(seen, codes, classes, options, judged=self.judged, tick=tick)
         some = sample_with_classes(
             codes, _ATTACKED_ROWS, LEAST_PER_CLASS, generator(self.options.seed, "table attacked rows")
         )
@@ -126,7 +126,7 @@ def make_plan(problem: TableProblem, budget: Budget, tick: Tick) -> tuple[FixedC
     planner = _planner(problem, budget, lambda done: tick(0.7 * done))
     search = planner.search()
     hidden = ~problem.keep if search.chosen is None else search.chosen.hidden
-    check, points = problem.check(hidden), list(search.points)
+    check, points = problem.check(hidden, lambda done: tick(0.7 + 0.05 * done)), list(search.points)
     fresh, useful = problem.fresh_attackers()
     while not check.agrees(budget):
         tick(0.75 + 0.2 * float(hidden.mean()))
