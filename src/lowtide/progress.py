@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 @contextmanager
 def progress_bar(title: str, total: int, show: bool | None = None) -> Iterator[Callable[[int], None]]:
-    """Yield a function to call with how much is done so far.
+    """Yield a function to call with how much is done so far; the bar never goes back.
 
     Args:
         title: shown beside the bar.
@@ -21,4 +21,4 @@ def progress_bar(title: str, total: int, show: bool | None = None) -> Iterator[C
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not show) as bar:
         task = bar.add_task(title, total=total)
-        yield lambda done: bar.update(task, completed=done)
+        yield lambda done: bar.update(task, completed=max(done, bar.tasks[task].completed))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from lowtide.tables.planning_attackers import Around, Histories, Whole
+from lowtide.tables.samplers import Around, Histories, Whole
 
 
 def generator(seed=0):

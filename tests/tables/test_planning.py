@@ -10,16 +10,17 @@ from lowtide.disclose.budget import Budget, Reading
 from lowtide.errors import LowtideError
 from lowtide.interface import Estimate
 from lowtide.tables.planning import ColumnPlanner
+from lowtide.tables.planning_attackers import PlanningAttacker
 from lowtide.worlds import EnumerableWorld
 
 
-class Oracle:
+class Oracle(PlanningAttacker):
     """An attacker that reads the exact law of an enumerable world."""
 
     def __init__(self, world):
         self.world, self.refits = world, 0
 
-    def refit(self, released, least, most):
+    def refit(self, released, least, most, tick=None):
         self.refits += 1
 
     def read(self, released):

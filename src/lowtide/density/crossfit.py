@@ -33,6 +33,7 @@ from lowtide.types import Floats, Floats32, Ints
 _EVERY = 40  # steps between two looks at the held-out rows
 _LEAST = 0.05  # mixture weights below this are dropped
 _ERRORS = 2.0
+_CHOOSING = 0.7  # of the work of a fit; the rest is the fit on all rows
 
 Tick = Callable[[int], None]
 RunOn = Callable[[str, training.MaskedTrainer], "Run"]
@@ -141,10 +142,21 @@ class Run:
 
 
 def held_out_curves(
-    masked_rows: training.MaskedRows, data: MaskedData, fold: Ints, strengths: tuple[float, ...], run_on: RunOn
+    masked_rows: training.MaskedRows,
+    data: MaskedData,
+    fold: Ints,
+    strengths: tuple[float, ...],
+    run_on: RunOn,
+    *,
+    patience: int | None = None,
 ) -> Curves:
-    """Train every (fold, strength) network in one batch; score its fold every few steps."""
+    """Train every (fold, strength) network in one batch; score its fold every few steps.
+
+    After `patience` looks at which no strength was better than before, all folds together, training ends; but not
+    before the sparse phase does.
+    """
     folds, settings = int(fold.max()) + 1, data.settings
+    best, stale = np.full(len(strengths), np.inf), 0
     nets = [(k, strength) for strength in strengths for k in range(folds)]
     run = run_on("choose", data.trainer([strength for _, strength in nets]))
     run.resume()
@@ -153,7 +165,13 @@ def held_out_curves(
     for done in run.steps(data.z, data.s, rows, settings.steps, data.seed):
         if done % _EVERY == 0 or done == settings.steps < _EVERY:
             out = run.trainer.predict(*inputs).view(len(strengths), folds, len(own_fold), -1)
-            run.kept[f"{done:06d}"] = out[:, own_fold, np.arange(len(own_fold))]
+            kept = run.kept[f"{done:06d}"] = out[:, own_fold, np.arange(len(own_fold))]
+            if patience is not None and done > settings.sparse_steps:
+                found = (training.losses(kept.numpy(), masked_rows) * masked_rows.weight).sum(axis=-1)
+                stale = 0 if (found < best).any() else stale + 1
+                best = np.minimum(best, found)
+                if stale >= patience:
+                    break
     scores = np.stack([run.kept[name].numpy() for name in sorted(run.kept)])
     loss = training.losses(scores, masked_rows) * masked_rows.weight
     by_fold = np.stack([loss[..., own_fold == k].sum(axis=-1, dtype=np.float64) for k in range(folds)], axis=-1)
@@ -279,10 +297,12 @@ def fit_masked(
     options: Options,
     *,
     sampler: training.MaskSampler | None = None,
+    tick: Callable[[float], None] = lambda _: None,
 ) -> tuple[Critic, FitReport]:
     """Fit any-mask networks, choosing sparsity, stopping time and mixture by cross-fitting; or the null model.
 
-    `sampler` says which partial observations they are trained and validated on; by default all kinds of subsets.
+    `sampler` says which partial observations they are trained and validated on; by default all kinds of subsets. `tick`
+    is called with the share of the work that is done.
     """
     scaling = RankScaling.of(x)
     log_prior = np.log(classes.prior).astype(np.float32)
@@ -291,32 +311,45 @@ def fit_masked(
     data = MaskedData(scaling(x), s, features.groups, log_prior, settings, sampler, options.seed)
     mark = fingerprint(x, s, features.groups, options.objective, settings, options.folds, options.seed)
     checkpoints = Checkpoints(options.checkpoint, mark)
-    choice = _choose(data, options, checkpoints)
+    choice = _choose(data, options, checkpoints, lambda done: tick(_CHOOSING * done))
     if not choice.strengths:
         checkpoints.clear()
         report = FitReport("null", True, nothing_found(choice.held_out), 0.0, choice.candidates)
         return Null(len(classes.labels), len(features)), report
     held_out = information_of(choice.held_out)
-    with progress_bar("fitting on all rows", max(choice.steps), options.progress) as tick:
+    with progress_bar("fitting on all rows", max(choice.steps), options.progress) as bar:
         again = replace(data, seed=options.seed + 1)
-        weights = refit(choice, again, options.nets, lambda stage, trainer: Run(trainer, stage, checkpoints, tick))
+        both = _both(bar, lambda done: tick(_CHOOSING + (1 - _CHOOSING) * done), max(choice.steps))
+        weights = refit(choice, again, options.nets, lambda stage, trainer: Run(trainer, stage, checkpoints, both))
     checkpoints.clear()
     critic = Masked(torch.tensor(features.groups), scaling, weights, torch.from_numpy(choice.shrinkage))
     chosen, gain = describe(choice.weights, choice.strengths), _training_gain(critic, x, data)
     return critic, FitReport(chosen, choice.converged, held_out, gain, choice.candidates)
 
 
-def _choose(data: MaskedData, options: Options, checkpoints: Checkpoints) -> MaskedChoice:
+def _both(bar: Tick, tick: Callable[[float], None], steps: int) -> Tick:
+    """Tell a bar the number of steps done, and `tick` their share."""
+
+    def tell(done: int) -> None:
+        bar(done)
+        tick(done / steps)
+
+    return tell
+
+
+def _choose(
+    data: MaskedData, options: Options, checkpoints: Checkpoints, tick: Callable[[float], None]
+) -> MaskedChoice:
     rng = np.random.default_rng(options.seed)
     folds = min(options.folds, int(np.bincount(data.s).min()))
     fold = stratified_folds(data.s, max(2, folds), rng)
     masked_rows = training.mask_rows(data.z, data.s, data.groups, data.log_prior, sampler=data.sampler, rng=rng)
-    with progress_bar("choosing on held-out rows", data.settings.steps, options.progress) as tick:
+    with progress_bar("choosing on held-out rows", data.settings.steps, options.progress) as bar:
 
         def run_on(stage: str, trainer: training.MaskedTrainer) -> Run:
-            return Run(trainer, stage, checkpoints, tick)
+            return Run(trainer, stage, checkpoints, _both(bar, tick, data.settings.steps))
 
-        curves = held_out_curves(masked_rows, data, fold, STRENGTHS, run_on)
+        curves = held_out_curves(masked_rows, data, fold, STRENGTHS, run_on, patience=options.patience)
     return choose(curves, masked_rows, fold, STRENGTHS)
 
 

@@ -15,6 +15,7 @@ How a fit is run: its options, and the state of a trainer that Ctrl-C does not l
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from math import log
 from pathlib import Path
 from typing import Any
@@ -115,8 +116,14 @@ def mean_with_interval(values: Floats, level: float = 0.95) -> Estimate:
     if len(values) < 2:
         raise LowtideError(f"an interval needs at least 2 held-out rows, got {len(values)}")
     mean = float(np.mean(values))
-    half = float(student.ppf(0.5 + level / 2, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values)))
+    half = float(_student(0.5 + level / 2, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values)))
     return Estimate(mean, mean - half, mean + half, len(values))
+
+
+@cache
+def _student(share: float, freedom: int) -> float:
+    """The quantile of Student's law; planning asks for the same one thousands of times."""
+    return float(student.ppf(share, freedom))
 
 
 def nothing_found(gains: Floats, level: float = 0.95) -> Estimate:
@@ -146,7 +153,11 @@ def least_shown(rows: int) -> float:
 
 @dataclass(frozen=True)
 class Options:
-    """The options of `TIDE`; see there what each means. `nets` networks of each kept kind are fitted and averaged."""
+    """The options of `TIDE`; see there what each means.
+
+    `nets` networks of each kept kind are fitted and averaged. Training ends after `patience` looks at the held-out rows
+    that found none of the candidates better, or when its steps are done.
+    """
 
     features: Any = None
     trim: float = 3.0
@@ -159,6 +170,7 @@ class Options:
     checkpoint: str | None = None
     progress: bool | None = None
     seed: int = 0
+    patience: int | None = None
 
 
 def fingerprint(*parts: Any) -> str:

@@ -172,6 +172,8 @@ class MaskedTrainer:
     ) -> None:
         self.groups, self.log_prior, self.settings, self.sampler = groups, log_prior, settings, sampler
         self.prior, self.done = log_prior.exp(), 0
+        # Then, and when all columns are one feature, a mask over the features is one over the columns.
+        self.one_each = bool((groups == torch.arange(len(groups))).all()) or int(groups.max()) == 0
         self.objective = get_objective(settings.objective)
         self.generator = torch.Generator().manual_seed(seed)
         self.shrink = settings.rate * settings.shape.width**0.5 * torch.tensor(strengths)
@@ -186,8 +188,9 @@ class MaskedTrainer:
     def step(self, z: Tensor, s: Tensor, rows: Tensor | None = None) -> None:
         """One step on standardised rows z (nets or 1, batch, columns) with classes s and numbers `rows` alike."""
         z, s = z.expand(len(self.shrink), -1, -1), s.expand(len(self.shrink), -1)
-        seen = self.sampler.draw(s.shape, rows, self.generator)
-        g = normalise(forward(z * seen[..., self.groups], seen.float(), self.weights), self.log_prior)
+        seen = self.sampler.draw(s.shape, rows, self.generator).float()
+        shown = seen if self.one_each else seen[..., self.groups]
+        g = normalise(forward(z * shown, seen, self.weights), self.log_prior)
         loss = -self.objective.on_classes(g, s, self.prior).mean(dim=1).sum()
         descend(loss, self.optimiser)
         self._shrink()

@@ -14,10 +14,12 @@ from lowtide.disclose.budget import Budget, Point, Reading
 from lowtide.disclose.rehearsal import Check, Goal, Tick
 from lowtide.tables.mechanism import TableMechanism
 from lowtide.tables.planning import ENOUGH
+from lowtide.tables.planning_attackers import WIDE
 from lowtide.tables.problem import TableProblem
 from lowtide.types import Bools
 
 _LADDER = (0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5, 0.8)  # λ in units of a column's range
+_MOST_NOISED = 4  # features of a wide table
 _AROUND = 2  # steps of the ladder that the trade-off curve shows beside the one taken
 
 
@@ -89,8 +91,11 @@ class _NoiseSearch:
 
     def candidates(self) -> list[tuple[int, int]]:
         """Features worth noising and the first step of the ladder that keeps the budget, the best first."""
-        found = []
-        for j in np.flatnonzero(self.hidden & ~self.problem.hide & (self.noisy.ratios() > 0)):
+        found, able = [], self.hidden & ~self.problem.hide & (self.noisy.ratios() > 0)
+        order = np.flatnonzero(able)
+        if len(able) > WIDE:  # each is tried with many trees: those that tell least need the least noise
+            order = order[np.argsort(self.problem.fresh_attackers()[0].alone(able)[order])][:_MOST_NOISED]
+        for j in order:
             mask = np.arange(len(self.hidden)) == j
             step = self._least(mask)
             worth = 0.0 if step is None else self._worth(mask, step)

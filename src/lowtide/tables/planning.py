@@ -4,8 +4,12 @@ An attacker is fitted on the release as it stands, together with random subsets 
 are ranked by the held-out information they carry, averaged over random orders (copies of one feature share it, and none
 of them looks harmless because the others are there). The worst are hidden until the leakage has clearly fallen, the
 attacker is refitted, and so on. At the end hiding is taken back where it bought nothing.
+
+Of a wide table more features are hidden, or shown again, at a time, so that the number of fits grows with the logarithm
+of its width.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -15,13 +19,18 @@ from lowtide.disclose.budget import Budget, Point, Reading, blended_worth
 from lowtide.errors import LowtideError
 from lowtide.interface import Estimate
 from lowtide.splits import generator
-from lowtide.tables.planning_attackers import PlanningAttacker
+from lowtide.tables.planning_attackers import WIDE, PlanningAttacker
 from lowtide.types import Bools, Floats
 
 _ORDERS = 12
 _FALL = 0.6  # refit when the leakage has fallen to this share
 _NEXT_TO_NOTHING = 0.25  # of the budget: below it the rest of the curve is read without refitting
 ENOUGH = 1e-3  # nats
+# Of wide tables:
+_HURRY = 20  # round r hides at least r/20 of what is left, so that 500 features take 16 rounds at most
+_MORE = 32  # the first further hiding takes this part of what is left, and every other twice as much as the one before
+_TRIES = 6  # rounds of showing features again
+_FIT = 0.1  # of the work that is left: what a fit is taken to be
 _ROUNDING = 1e-9  # of sums of shares
 
 
@@ -75,22 +84,30 @@ class ColumnPlanner:
         self.attacker, self.keep, self.hide, self.worth, self.budget = attacker, keep, hide, worth, budget
         self.utility, self.allowed = utility, allowed or budget
         self.utility_feature = np.zeros(len(keep), dtype=bool) if utility_feature is None else utility_feature
-        self.rng, self.tick = generator(seed, "table planning orders"), tick
+        self.rng, self._tick = generator(seed, "table planning orders"), tick
+        self.wide, self.done, self.further = len(keep) > WIDE, 0.0, 0
+
+    def tick(self, done: float) -> None:
+        """Say what share of the work is done; a bar never goes back."""
+        self.done = max(self.done, done)
+        self._tick(self.done)
 
     def search(self, kept: float | None = None) -> Search:
         """Find the trade-off curve and a choice on it: for the budget, or the one that keeps the share `kept`."""
         hidden = self.hide.copy()
         self._refit(hidden)
-        points, marginal = [self.point(hidden)], None
+        points, marginal, number = [self.point(hidden)], None, 0
         while not (hidden | self.keep).all():
             carried, worth = self.marginal(hidden), self._worth_now(hidden)
             marginal = np.where(np.isfinite(carried), carried, np.nan) if marginal is None else marginal
             start, last = points[-1].reading.leakage.value, self._is_next_to_nothing(points[-1].reading)
-            for j in np.argsort(-carried / worth)[: int((~hidden & ~self.keep).sum())]:
+            left = int((~hidden & ~self.keep).sum())
+            least, number = left * number // _HURRY if self.wide else 1, number + 1
+            for place, j in enumerate(np.argsort(-carried / worth)[:left], start=1):
                 hidden = hidden.copy()
                 hidden[j] = True
                 points.append(self.point(hidden))
-                if not last and points[-1].reading.leakage.value <= _FALL * start:
+                if not last and place >= least and points[-1].reading.leakage.value <= _FALL * start:
                     break
             self.tick(float((hidden | self.keep).mean()))
             if last:
@@ -106,8 +123,7 @@ class ColumnPlanner:
 
     def point(self, hidden: Bools) -> Point:
         """A point of the curve, as the attacker sees it now."""
-        useful = None if self.utility is None else self.utility.read(~hidden)
-        return Point(hidden.copy(), float(self.worth[~hidden].sum()), self.attacker.read(~hidden), useful)
+        return self._point_by(hidden, self.attacker, self.utility)
 
     def marginal(self, hidden: Bools, attacker: PlanningAttacker | None = None) -> Floats:
         """What each released feature carries, averaged over random orders of hiding, (m,); −inf where it is fixed."""
@@ -118,24 +134,17 @@ class ColumnPlanner:
         for _ in range(_ORDERS // 2):
             order = self.rng.permutation(players)
             for way in (order, order[::-1]):
-                released, before = ~hidden, None
-                for j in way:
-                    before = attacker.read(released).leakage.value if before is None else before
-                    released = released.copy()
-                    released[j] = False
-                    after = attacker.read(released).leakage.value
-                    carried[j] += (before - after) / (2 * (_ORDERS // 2))
-                    before = after
+                carried[way] -= np.diff(attacker.walk(~hidden, way)) / (2 * (_ORDERS // 2))
         return carried
 
     def take_back(self, point: Point) -> Point:
-        """Release what can be released again: the attacker learns the sets above this one and tries them one by one."""
+        """Release what can be released again: the attacker learns the sets above this one and tries them."""
         for _ in range(2):
             candidates = np.flatnonzero(point.hidden & ~self.hide).tolist()
             if not candidates:
                 return point
             for attacker in self._attackers():
-                attacker.refit(~point.hidden, ~point.hidden, ~self.hide)
+                attacker.refit(~point.hidden, ~point.hidden, ~self.hide, self._creep())
             larger = self._release_again(point.hidden, candidates)
             if (larger == point.hidden).all():
                 return point
@@ -147,7 +156,7 @@ class ColumnPlanner:
         return point
 
     def hide_more(self, hidden: Bools, fresh: PlanningAttacker, useful: PlanningAttacker | None = None) -> Point | None:
-        """Hide one feature more, where the networks were too weak; `None` when there is none left.
+        """Hide one feature more, where the networks were too weak, of a wide table several; `None` when none is left.
 
         Args:
             hidden: (m,) what is hidden now.
@@ -157,6 +166,8 @@ class ColumnPlanner:
         candidates = np.flatnonzero(~hidden & ~self.keep)
         if not len(candidates):
             return None
+        if self.wide:
+            return self._point_by(self._hide_many(hidden, fresh), fresh, useful)
         now, leakage = fresh.read(~hidden).leakage.value, np.full(len(hidden), -np.inf)
         value, lost = useful.read(~hidden).leakage.value if useful else 0.0, np.zeros(len(hidden))
         for j in candidates:
@@ -166,9 +177,31 @@ class ColumnPlanner:
         worth = self.worth if useful is None else self._blend(lost)
         # What hides nothing costs what it is worth: then the cheapest goes.
         gain = np.where(np.isfinite(leakage), np.maximum(leakage, 0.0) + ENOUGH / 10, 0.0)
-        more = hidden | (np.arange(len(hidden)) == np.argmax(gain / worth))
-        left = None if useful is None else useful.read(~more)
-        return Point(more, float(self.worth[~more].sum()), fresh.read(~more), left)
+        return self._point_by(hidden | (np.arange(len(hidden)) == np.argmax(gain / worth)), fresh, useful)
+
+    def _hide_many(self, hidden: Bools, fresh: PlanningAttacker) -> Bools:
+        """Hide the features that tell most, by networks and by themselves, until `fresh` does not clearly object.
+
+        Each call hides at least twice as many as the one before it: every call is followed by a check, which takes as
+        long as several fits.
+        """
+        self._refit(hidden)
+        left = int((~hidden & ~self.keep).sum())
+        telling = np.maximum(self.marginal(hidden), -ENOUGH) + fresh.alone(~hidden) + ENOUGH
+        order = np.argsort(np.where(hidden | self.keep, np.inf, -telling / self._worth_now(hidden)))[:left]
+        size, more = max(1, left // _MORE) << self.further, hidden
+        self.further += 1
+        while True:
+            more = hidden.copy()
+            more[order[:size]] = True
+            if size >= left or not self.budget.is_broken(fresh.read(~more)):
+                return more
+            size *= 2
+
+    def _point_by(self, hidden: Bools, attacker: PlanningAttacker, useful: PlanningAttacker | None) -> Point:
+        """A point of the curve, as these attackers see it."""
+        left = None if useful is None else useful.read(~hidden)
+        return Point(hidden.copy(), float(self.worth[~hidden].sum()), attacker.read(~hidden), left)
 
     def check_reachable(self, names: Sequence[str]) -> None:
         """Refuse a budget that is clearly broken even with everything hidden that may be."""
@@ -191,8 +224,11 @@ class ColumnPlanner:
         )
 
     def _release_again(self, hidden: Bools, candidates: list[int]) -> Bools:
-        """Release the feature that costs least for its worth, one after the other, while the budget holds."""
-        while candidates:
+        """Release the feature that costs least for its worth, one after the other, while the budget holds.
+
+        Of a wide table, as many of the cheapest as the budget takes at once.
+        """
+        for _ in range(_TRIES if self.wide else len(candidates)):
             trials = {j: hidden & (np.arange(len(hidden)) != j) for j in candidates}
             readings = {j: self.attacker.read(~trial) for j, trial in trials.items()}
             allowed = [j for j in candidates if self.budget.meets(readings[j])]
@@ -200,18 +236,33 @@ class ColumnPlanner:
                 break
             worth = self._worth_of_release(hidden, {j: trials[j] for j in allowed})
             least = min(readings[j].leakage.value for j in allowed)
-            best = min(allowed, key=lambda j: (readings[j].leakage.value - least + ENOUGH) / worth[j])
+            cost = {j: (readings[j].leakage.value - least + ENOUGH) / worth[j] for j in allowed}
+            order = sorted(allowed, key=lambda j: cost[j])
+            size = self._most_together(hidden, order) if self.wide else 1
             hidden = hidden.copy()
-            hidden[best] = False
-            candidates = [j for j in allowed if j != best]
+            hidden[order[:size]] = False
+            candidates = [j for j in allowed if hidden[j]]
         return hidden
+
+    def _most_together(self, hidden: Bools, order: list[int]) -> int:
+        """How many features of an order can be released at once within the budget; one can."""
+
+        def breaks(size: int) -> bool:
+            return not self.budget.meets(self.attacker.read(~hidden | np.isin(np.arange(len(hidden)), order[:size])))
+
+        return bisect_left(range(2, len(order) + 1), True, key=breaks) + 1
+
+    def _creep(self) -> Callable[[float], None]:
+        """Progress within one fit: nobody knows how many there will be, so each takes a part of what is left."""
+        start = self.done
+        return lambda done: self.tick(start + _FIT * (1 - start) * done)
 
     def _attackers(self) -> list[PlanningAttacker]:
         return [self.attacker] if self.utility is None else [self.attacker, self.utility]
 
     def _refit(self, hidden: Bools) -> None:
         for attacker in self._attackers():
-            attacker.refit(~hidden, self.keep & ~hidden, ~hidden)
+            attacker.refit(~hidden, self.keep & ~hidden, ~hidden, self._creep())
 
     def _worth_now(self, hidden: Bools) -> Floats:
         """(m,) what keeping each released feature is worth as things stand."""

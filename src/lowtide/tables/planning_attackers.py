@@ -1,10 +1,5 @@
 """The attacker that a plan is made with: refitted on the release as it stands, again and again.
 
-What critics are shown while they learn to judge releases: sets near a plan, and histories of a policy.
-
-A feature may be shown as it is or by its *stand-in* (its noised value, or the mark that it was redacted). With
-stand-ins the critic knows 2m features: the m raw ones, then the m stand-ins.
-
 The estimated leakage of a whole release: several kinds of models, stacked on rows that none of them has seen.
 
 No single family reads everything: networks miss what is a step, trees what is a slope. The stack is judged with weights
@@ -18,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from scipy.special import rel_entr
 from torch import Tensor
 
 from lowtide.density import crossfit
@@ -26,111 +22,16 @@ from lowtide.density.critics.base import Critic, Masked, RankScaling
 from lowtide.density.objectives import Checkpoints, Options, information_of, normalise, nothing_found
 from lowtide.density.training import MaskedRows, MaskSampler, losses, mask_rows
 from lowtide.disclose.budget import Reading
+from lowtide.disclose.rehearsal import Tick
 from lowtide.features import Features
 from lowtide.interface import Estimate
 from lowtide.labels import Classes
 from lowtide.splits import generator, some_rows, stratified_folds, stratified_sample, three_tenths
 from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.encoder import TableEncoder
+from lowtide.tables.samplers import Among, Around, Whole
 from lowtide.training import one_thread
-from lowtide.types import Bools, Floats32, Ints
-
-_MAIN = 0.5  # share of the training rows that show exactly the release
-
-
-@dataclass(frozen=True)
-class Around:
-    """A release that is the same for everybody, and random sets between two others.
-
-    Attributes:
-        released: (m,) what the release shows as it is.
-        least: (m,) what every random set shows.
-        most: (m,) what random sets may show.
-        standins: whether hidden features are shown by their stand-ins.
-    """
-
-    released: Bools
-    least: Bools
-    most: Bools
-    standins: bool
-
-    def draw(self, shape: torch.Size, rows: Tensor | None, generator: torch.Generator) -> Tensor:
-        """Masks for a training batch: half the release itself, half random sets of uniform size."""
-        u = torch.rand(*shape, 2, generator=generator)
-        some = torch.rand(*shape, len(self.released), generator=generator) < u[..., :1]
-        released, least, most = (torch.from_numpy(part) for part in (self.released, self.least, self.most))
-        return self._shown(torch.where(u[..., 1:] < _MAIN, released, least | (most & some)))
-
-    def held_out_masks(self, n: int, rng: np.random.Generator) -> tuple[tuple[Bools, float], ...]:
-        """The release, and two random sets."""
-        sets = [self.least | (self.most & (rng.random((n, len(self.released))) < rng.random((n, 1)))) for _ in range(2)]
-        masks = [np.tile(self.released, (n, 1)), *sets]
-        return tuple(
-            (self._shown(torch.from_numpy(mask)).numpy(), weight)
-            for mask, weight in zip(masks, (0.6, 0.2, 0.2), strict=True)
-        )
-
-    def _shown(self, raw: Tensor) -> Tensor:
-        return torch.cat([raw, ~raw], dim=-1) if self.standins else raw
-
-
-@dataclass(frozen=True)
-class Histories:
-    """What a policy that goes feature by feature has disclosed when it comes to a candidate.
-
-    Attributes:
-        hidden: (n, m) what the policy hides of each row.
-        stray: share of the flags that are turned round at random in half of the rows, so that the critic knows
-            what lies beside the path.
-    """
-
-    hidden: Bools
-    stray: float = 0.1
-
-    def draw(self, shape: torch.Size, rows: Tensor | None, generator: torch.Generator) -> Tensor:
-        """Masks for a training batch: a quarter whole releases, the others histories with a candidate."""
-        if rows is None:
-            raise ValueError("histories belong to rows; a stream has none")
-        hidden = torch.from_numpy(self.hidden)[rows].expand(*shape, -1)
-        u = torch.rand(*shape, 3, generator=generator)
-        turned = torch.rand(hidden.shape, generator=generator) < self.stray
-        hidden = hidden ^ (turned & (u[..., :1] < 0.5))
-        m = hidden.shape[-1]
-        at = torch.where(u[..., 1] < 0.25, m, (u[..., 2] * m).long())
-        return _history(hidden, at)
-
-    def held_out_masks(self, n: int, rng: np.random.Generator) -> tuple[tuple[Bools, float], ...]:
-        """The release as it stands, and histories with a candidate."""
-        hidden = torch.from_numpy(self.hidden)
-        m = hidden.shape[-1]
-        ats = [np.full(n, m), rng.integers(0, m, n), rng.integers(0, m, n)]
-        return tuple(
-            (_history(hidden, torch.from_numpy(at)).numpy(), weight)
-            for at, weight in zip(ats, (0.4, 0.3, 0.3), strict=True)
-        )
-
-
-@dataclass(frozen=True)
-class Whole:
-    """Nothing but whole rows."""
-
-    features: int
-
-    def draw(self, shape: torch.Size, rows: Tensor | None, generator: torch.Generator) -> Tensor:
-        """Masks for a training batch."""
-        return torch.ones(*shape, self.features, dtype=torch.bool)
-
-    def held_out_masks(self, n: int, rng: np.random.Generator) -> tuple[tuple[Bools, float], ...]:
-        """Whole rows."""
-        return ((np.ones((n, self.features), dtype=bool), 1.0),)
-
-
-def _history(hidden: Tensor, at: Tensor) -> Tensor:
-    """(…, 2m) what is shown when feature `at` is the candidate: it, and what came before; m shows the release."""
-    place = torch.arange(hidden.shape[-1])
-    past, candidate = place < at[..., None], place == at[..., None]
-    return torch.cat([(past & ~hidden) | candidate, past & hidden], dim=-1)
-
+from lowtide.types import Bools, Floats, Floats32, Ints
 
 _TRAINING_ROWS = 6000  # more do not change which features leak
 _HELD_OUT_ROWS = 3000
@@ -138,6 +39,9 @@ _FOLDS = 3
 _NETS = 2
 _LEAST_PER_CLASS = 5
 _STEPS = 400
+_PARTS = 5  # of a column's values: few enough for a hundred rows
+WIDE = 64  # features; up to so many everything is tried one by one, which grows with their square
+PATIENCE = 4  # looks; networks on hundreds of columns overfit long before their steps are done
 
 
 @dataclass(frozen=True)
@@ -162,7 +66,7 @@ class LabelledRows:
 class PlanningAttacker(Protocol):
     """An attacker that planning asks what releases would tell."""
 
-    def refit(self, released: Bools, least: Bools, most: Bools) -> None:
+    def refit(self, released: Bools, least: Bools, most: Bools, tick: Tick = lambda _: None) -> None:
         """Learn to read the release that shows `released` (m,) raw, and sets between `least` and `most`."""
         ...
 
@@ -170,21 +74,36 @@ class PlanningAttacker(Protocol):
         """What the release that shows `released` (m,) raw tells, on held-out rows."""
         ...
 
+    def walk(self, released: Bools, order: Ints) -> Floats:
+        """(k + 1,) leakage while k released features are hidden one after the other, along `order` (k,)."""
+        shown, found = released.copy(), [self.read(released).leakage.value]
+        for j in order:
+            shown[j] = False
+            found.append(self.read(shown.copy()).leakage.value)
+        return np.array(found)
+
+    def alone(self, released: Bools) -> Floats:
+        """(m,) what each released feature tells by itself; 0 for the others."""
+        found = np.zeros(len(released))
+        for j in np.flatnonzero(released):
+            found[j] = max(0.0, self.read(np.arange(len(released)) == j).leakage.value)
+        return found
+
 
 def fit_critic(
-    data: LabelledRows, features: Features, options: Options, sampler: MaskSampler
+    data: LabelledRows, features: Features, options: Options, sampler: MaskSampler, tick: Tick = lambda _: None
 ) -> tuple[Density, FitReport]:
     """Fit any-mask networks on rows in memory under an sampler; the density, and how the fit went."""
     with one_thread():
         critic: Critic
         critic, report = crossfit.fit_masked(
-            np.ascontiguousarray(data.rows), data.codes, data.classes, features, options, sampler=sampler
+            np.ascontiguousarray(data.rows), data.codes, data.classes, features, options, sampler=sampler, tick=tick
         )
     encoder = TableEncoder((), (None,) * data.rows.shape[1])
     return Density(data.classes, features, critic, options.trim, encoder, report), report
 
 
-class MaskedAttacker:
+class MaskedAttacker(PlanningAttacker):
     """Any-mask networks on encoded rows; see `PlanningAttacker`.
 
     Args:
@@ -206,30 +125,63 @@ class MaskedAttacker:
         self.held_out = _sample(everything.take(held), _HELD_OUT_ROWS, options.seed)
         self.fits = 0
 
-    def refit(self, released: Bools, least: Bools, most: Bools) -> None:
-        """Fit new networks around this release."""
+    def refit(self, released: Bools, least: Bools, most: Bools, tick: Tick = lambda _: None) -> None:
+        """Fit new networks around this release; those for wide tables see only features that it may show."""
         self.fits += 1
         options = replace(self.options, seed=self.options.seed + self.fits)
-        sampler = Around(released, least, most, self.noised)
-        density, _ = fit_critic(self.training, self.features, options, sampler)
-        self.critic = density.critic if isinstance(density.critic, Masked) else None
-        if self.critic is not None:
-            self.scaled = self.critic.scaled(torch.from_numpy(self.held_out.rows))
+        sampler: MaskSampler = Around(released, least, most, self.noised)
+        features, data = self.features, self.training
+        self.known, self.critic = np.ones(len(features), dtype=bool), None
+        if len(released) > WIDE:
+            self.known = np.concatenate([most, ~least]) if self.noised else most
+            if not self.known.any():
+                return
+            columns = features.columns(self.known)
+            features = _only(features, self.known)
+            data = LabelledRows(data.rows[:, columns], data.codes, data.classes)
+            sampler = Among(sampler, self.known)
+            options = replace(options, patience=PATIENCE)
+        density, _ = fit_critic(data, features, options, sampler, tick)
+        if isinstance(density.critic, Masked):
+            self.critic = density.critic
+            self.scaled = self.critic.scaled(torch.from_numpy(self.held_out.rows[:, self.features.columns(self.known)]))
 
     def read(self, released: Bools) -> Reading:
         """Ask the networks of the last fit."""
-        mask = np.concatenate([released, ~released]) if self.noised else released
-        prior = self.held_out.classes.prior
-        answers = np.zeros((len(self.held_out.codes), len(prior)))
+        answers = np.zeros((len(self.held_out.codes), len(self.prior)))
         if self.critic is not None:  # otherwise nothing was found, and the answer is 0
             with torch.no_grad(), one_thread():
-                scores = self.critic.shared_scores(self.scaled, torch.from_numpy(mask)).double()
-            trim = self.options.trim
-            answers = normalise(scores, torch.from_numpy(np.log(prior))).clamp(-trim, trim).numpy()
-        return Reading.of(answers, self.held_out.codes, prior)
+                answers = self._answers(self.critic.shared_scores(self.scaled, self._shown(released)))
+        return Reading.of(answers, self.held_out.codes, self.prior)
+
+    def walk(self, released: Bools, order: Ints) -> Floats:
+        """Ask them along the way, in one running sum."""
+        if self.critic is None:
+            return np.zeros(len(order) + 1)
+        place = np.cumsum(self.known) - 1
+        own = [[j, j + len(released)] if self.noised else [j] for j in order.tolist()]
+        turns = [[int(place[j]) for j in turn if self.known[j]] for turn in own]
+        with torch.no_grad(), one_thread():
+            answers = self._answers(self.critic.walk_scores(self.scaled, self._shown(released), turns))
+        return np.asarray(answers[np.arange(len(answers)), :, self.held_out.codes].mean(axis=0))
+
+    @property
+    def prior(self) -> Floats:
+        """(|S|,) the shares of the classes."""
+        return self.held_out.classes.prior
+
+    def _shown(self, released: Bools) -> Tensor:
+        mask = np.concatenate([released, ~released]) if self.noised else released
+        return torch.from_numpy(mask[self.known])
+
+    def _answers(self, scores: Tensor) -> Floats:
+        """Densities (…, |S|), normalised and trimmed."""
+        trim = self.options.trim
+        found = normalise(scores.double(), torch.from_numpy(np.log(self.prior))).clamp(-trim, trim)
+        return np.asarray(found.numpy())
 
 
-class RefittedAttacker:
+class RefittedAttacker(PlanningAttacker):
     """Boosted trees trained anew for every question: slow, and as good as an attacker; see `PlanningAttacker`.
 
     Args:
@@ -247,7 +199,7 @@ class RefittedAttacker:
         self.held_out = _sample(both.take(held), 2 * _HELD_OUT_ROWS, seed)
         self._known: dict[bytes, Reading] = {}
 
-    def refit(self, released: Bools, least: Bools, most: Bools) -> None:
+    def refit(self, released: Bools, least: Bools, most: Bools, tick: Tick = lambda _: None) -> None:
         """Nothing to do: every question has its own trees."""
 
     def read(self, released: Bools) -> Reading:
@@ -255,6 +207,14 @@ class RefittedAttacker:
         if released.tobytes() not in self._known:
             self._known[released.tobytes()] = self._attack(released)
         return self._known[released.tobytes()]
+
+    def alone(self, released: Bools) -> Floats:
+        """The most that one of its columns tells, without trees: each costs a look at the rows and no training."""
+        found, groups = np.zeros(len(released)), self.features.groups
+        for column in np.flatnonzero(released[groups]):
+            told = _told(self.training.rows[:, column], self.training.codes, len(self.classes.prior))
+            found[groups[column]] = max(found[groups[column]], told)
+        return found
 
     def _attack(self, released: Bools) -> Reading:
         raw, prior = self.features.columns(released), self.classes.prior
@@ -265,6 +225,24 @@ class RefittedAttacker:
                 attacker = ATTACKERS["boosted trees"](self.seed).fit(self.training.rows[:, shown], self.training.codes)
                 leakage = np.log(attacker.probabilities(self.held_out.rows[:, shown])) - np.log(prior)
         return Reading.of(leakage, self.held_out.codes, prior)
+
+
+def _told(column: Floats32, codes: Ints, classes: int) -> float:
+    """Nats that a column tells when its values are sorted into a few parts, less what so many tell by chance."""
+    edges = np.unique(np.quantile(column, np.linspace(0, 1, _PARTS + 1)[1:-1], method="higher"))
+    part = np.searchsorted(edges, column, side="right")
+    joint = np.bincount(part * classes + codes, minlength=(len(edges) + 1) * classes).reshape(-1, classes) / len(codes)
+    joint = joint[joint.sum(axis=1) > 0]
+    chance = (len(joint) - 1) * (classes - 1) / (2 * len(codes))  # of the plug-in estimate (Miller, 1955)
+    told = rel_entr(joint, joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)).sum()
+    return max(0.0, float(told) - chance)
+
+
+def _only(features: Features, chosen: Bools) -> Features:
+    """The features where `chosen` (m,) is true, over their own columns, numbered from 0."""
+    groups = features.groups[features.columns(chosen)]
+    names = tuple(name for name, take in zip(features.names, chosen, strict=True) if take)
+    return Features((np.cumsum(chosen) - 1)[groups], names)
 
 
 def economical(options: Options) -> Options:
@@ -288,13 +266,21 @@ def _sample(data: LabelledRows, most: int, seed: int) -> LabelledRows:
 
 _ROWS = 10_000
 _BESIDE = ("logistic regression", "boosted trees")
+_MANY_COLUMNS = 256  # from which on networks stop when they no longer learn
 _NEVER = -1  # the fold of rows that are learnt from and never judged
 _MOST_COLUMNS = 1000  # beyond, all are taken to be independent
 _LEAST_PER_FOLD = 5  # rows of a class that must be left to learn from
 
 
 def estimate(
-    rows: Floats32, codes: Ints, classes: Classes, options: Options, *, judged: Bools, level: float = 0.95
+    rows: Floats32,
+    codes: Ints,
+    classes: Classes,
+    options: Options,
+    *,
+    judged: Bools,
+    level: float = 0.95,
+    tick: Tick = lambda _: None,
 ) -> Estimate:
     """The information of whole rows about the secret, cross-fitted.
 
@@ -305,6 +291,7 @@ def estimate(
         options: how networks are fitted.
         judged: (n,) the rows that count: those that had no part in deciding what to hide. All are learnt from.
         level: of the interval.
+        tick: called with the share of the work that is done.
     """
     rng = generator(options.seed, "table estimate")
     some = some_rows(len(codes), _ROWS, rng)
@@ -317,7 +304,7 @@ def estimate(
     fold[judged] = stratified_folds(codes[judged], folds, rng)
     log_prior = np.log(classes.prior).astype(np.float32)
     with one_thread():
-        networks = _networks(varied, codes, log_prior, fold, options)
+        networks = _networks(varied, codes, log_prior, fold, options, tick)
         beside = [_out_of_fold(name, varied, codes, fold, log_prior, options.seed) for name in _BESIDE]
     masked_rows = _about(varied, codes, log_prior, judged)
     scores = np.concatenate([networks, np.stack(beside)[:, judged]])
@@ -340,7 +327,7 @@ def unlearnt(rows: Floats32, classes: Classes) -> float:
     return rank * (len(classes.labels) - 1) / (2 * len(rows))
 
 
-def _networks(rows: Floats32, codes: Ints, log_prior: Floats32, fold: Ints, options: Options) -> Floats32:
+def _networks(rows: Floats32, codes: Ints, log_prior: Floats32, fold: Ints, options: Options, tick: Tick) -> Floats32:
     """Out-of-fold scores (candidates, judged, |S|) of networks of every sparsity; a fold stops where the others say."""
     one = np.zeros(rows.shape[1], dtype=np.intp)  # all columns are one feature: they are only seen together
     settings = crossfit.settings_for(len(rows), options)
@@ -353,7 +340,8 @@ def _networks(rows: Floats32, codes: Ints, log_prior: Floats32, fold: Ints, opti
         data,
         fold,
         crossfit.STRENGTHS,
-        lambda stage, trainer: crossfit.Run(trainer, stage, nowhere, lambda _: None),
+        lambda stage, trainer: crossfit.Run(trainer, stage, nowhere, lambda done: tick(done / settings.steps)),
+        patience=2 * PATIENCE if rows.shape[1] > _MANY_COLUMNS else None,
     )
     return crossfit.stop_without_looking(curves, fold[masked_rows.row])[0]
 

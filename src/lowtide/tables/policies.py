@@ -20,15 +20,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from lowtide.density.artefact import Density
-from lowtide.density.objectives import Options
+from lowtide.density.critics.base import Disclosures, Masked
+from lowtide.density.objectives import Options, normalise
 from lowtide.disclose.budget import Parts, Point, density_parts, point_config, read_density, read_mask, read_point
 from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.splits import generator
-from lowtide.tables.planning_attackers import Histories, LabelledRows, doubled, economical, fit_critic
+from lowtide.tables.planning_attackers import PATIENCE, WIDE, LabelledRows, doubled, economical, fit_critic
+from lowtide.tables.samplers import Histories
+from lowtide.training import one_thread
 from lowtide.types import Bools, Floats, Floats32
 
 
@@ -128,6 +132,7 @@ class PaperColumns:
 _ROUNDS = 6
 _SETTLED = 0.01  # share of flags that may still change
 _TRAINING_ROWS = 6000
+_CHUNK = 1 << 22  # doubles of rows that are decided at once
 
 
 @dataclass(frozen=True)
@@ -172,20 +177,34 @@ class SequentialColumns:
 
     def flags(self, rows: Floats32, standins: Floats32) -> Bools:
         """What to hide of each row, (n, m); decided along the order of the features."""
-        both = np.concatenate([rows, standins], axis=1)
-        n, m = len(rows), len(self.rule.keep)
-        hidden, seen = np.zeros((n, m), dtype=bool), np.zeros((n, 2 * m), dtype=bool)
-        before = np.zeros((n, len(self.density.classes.labels)))
+        both = torch.from_numpy(np.concatenate([rows, standins], axis=1))
+        size = max(1, _CHUNK // both.shape[1])
+        with torch.no_grad(), one_thread():
+            return np.concatenate([self._flags(part) for part in both.split(size)])
+
+    def _flags(self, both: Tensor) -> Bools:
+        """The same of rows with their stand-ins, (n, 2 · columns), few enough for double precision."""
+        n, m, critic = len(both), len(self.rule.keep), self.density.critic
+        if not isinstance(critic, Masked):  # nothing was found: no density differs from 0
+            nothing = np.zeros((n, len(self.density.classes.labels)))
+            return np.stack([self.rule.flags(j, nothing, nothing) for j in range(m)], axis=1)
+        history, hidden = Disclosures(critic, both), np.zeros((n, m), dtype=bool)
+        before = self._densities(history.scores())
         for j in range(m):
-            seen[:, j] = True
-            after = self.density.observed(both, seen)
-            flags = self.rule.flags(j, before, after)
-            hidden[:, j], seen[:, j], seen[:, m + j] = flags, ~flags, flags
-            before = after
+            after = self._densities(history.scores(j))
+            hidden[:, j] = self.rule.flags(j, before, after)
+            flags = torch.from_numpy(hidden[:, j])
+            history.disclose(j, ~flags)
             if flags.any():
-                before = np.array(after)
-                before[flags] = self.density.observed(both[flags], seen[flags])
+                history.disclose(m + j, flags)
+                after = self._densities(history.scores())
+            before = after
         return hidden
+
+    def _densities(self, scores: Tensor) -> Floats:
+        """(n, |S|), normalised and trimmed."""
+        log_prior, trim = torch.from_numpy(np.log(self.density.classes.prior)), self.density.trim
+        return np.asarray(normalise(scores, log_prior).clamp(-trim, trim).numpy())
 
     def parts(self) -> Parts:
         """Plain JSON, and the weights of the density."""
@@ -240,16 +259,22 @@ def fit_sequential(
     n, m = len(data.codes), len(features)
     hidden = (rng.random((n, m)) < rng.random((n, 1))) & ~rule.keep | rule.hide if start is None else start
     for number in range(1, _ROUNDS + 1):
-        own = replace(economical(options), seed=options.seed + number)
-        density, _ = fit_critic(both, doubled(features), own, Histories(hidden))
+        own = replace(economical(options), seed=options.seed + number, patience=PATIENCE if m > WIDE else None)
+        part = _part_of(tick, number)
+        density, _ = fit_critic(both, doubled(features), own, Histories(hidden), part)
         policy = SequentialColumns(density, rule, number, 1.0)
         flags = policy.flags(data.rows, standins)
         policy = replace(policy, unsettled=float((flags != hidden).mean()))
         hidden = flags
-        tick(number / _ROUNDS)
+        part(1.0)
         if policy.unsettled <= _SETTLED:
             break
     return policy
+
+
+def _part_of(tick: Callable[[float], None], number: int) -> Callable[[float], None]:
+    """Progress within round `number`, from 1."""
+    return lambda done: tick((number - 1 + done) / _ROUNDS)
 
 
 def _finite_or_none(limit: float) -> float | None:

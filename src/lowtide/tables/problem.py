@@ -99,19 +99,20 @@ class TableProblem:
             return secret, None
         return secret, RefittedAttacker(self.planning(self.utility), standins, self.features, self.options.seed)
 
-    def check(self, hidden: Bools, look: int = 1) -> Check:
+    def check(self, hidden: Bools, look: int = 1, tick: Tick = lambda _: None) -> Check:
         """Attack a rehearsal afresh. Attackers also see what was hidden, where that differs between rows.
 
         Args:
             hidden: (m,) or (n, m), what it hides.
             look: how often the judged rows have been looked at, this time included: every look has its price.
+            tick: called with the share of the work that is done.
         """
         level = level_of(look)
         flags = np.broadcast_to(hidden, (len(self.data.codes), len(self.features)))
         seen = np.concatenate([self.disclose(hidden), flags[:, flags.std(axis=0) > 0]], axis=1).astype(np.float32)
         classes, codes = self.data.classes, self.data.codes
         options = replace(self.options, seed=self.options.seed + 7)
-        leakage = estimate(seen, codes, classes, options, judged=self.judged, level=level)
+        leakage = estimate(seen, codes, classes, options, judged=self.judged, level=level, tick=tick)
         some = sample_with_classes(
             codes, _ATTACKED_ROWS, LEAST_PER_CLASS, generator(self.options.seed, "table attacked rows")
         )
@@ -164,7 +165,7 @@ def make_plan(problem: TableProblem, goal: Goal, looks: Iterator[int], tick: Tic
     points = list(search.points)
     if goal.certify:
         hidden = _until_countable(problem, goal, hidden)
-    tried = [(hidden, problem.check(hidden, next(looks)))]
+    tried = [(hidden, problem.check(hidden, next(looks), lambda done: tick(0.7 + 0.05 * done)))]
     fresh, useful = problem.fresh_attackers()
     while not goal.is_met(tried[-1][1]) and not (hidden | problem.keep).all():
         tick(0.75 + 0.2 * float(hidden.mean()))

@@ -13,6 +13,7 @@ too, and tame heavy tails.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -247,11 +248,28 @@ class Masked(Critic):
     def prefix_scores(self, x: Tensor, order: Tensor | None = None) -> Tensor:
         """Scores (n, m + 1, |S|): one running sum over the features, the trunk at every step of it."""
         order = torch.arange(self.features) if order is None else order
-        running = _RunningSums(self.weights, self.groups, order)
+        running = _RunningSums(self.weights, self.groups, [{j: 1.0} for j in order.tolist()])
         scores = torch.cat(
             [running(torch.from_numpy(np.ascontiguousarray(self.scaling(part.numpy()).T))) for part in x.split(_BLOCK)]
         )
         total = torch.cat([torch.zeros(1), self.shrinkage[1:][order].cumsum(0)])
+        return scores * self._weight(total)[:, None]
+
+    def walk_scores(self, z: Tensor, seen: Tensor, turns: Sequence[Sequence[int]]) -> Tensor:
+        """Scores (n, k + 1, |S|) of scaled rows that show `seen` (m,), before and after each of k turns.
+
+        A turn lists the features that it turns round: those that were shown are hidden from then on, and the others
+        shown. One running sum over the turns, whatever the number of features.
+        """
+        shown, changes = seen.tolist(), []
+        for turn in turns:
+            changes.append({j: -1.0 if shown[j] else 1.0 for j in turn})
+            for j in turn:
+                shown[j] = not shown[j]
+        running = _RunningSums(self.weights, self.groups, changes)
+        scores = torch.cat([running(part.t(), seen) for part in z.split(_BLOCK)])
+        steps = [sum(sign * float(self.shrinkage[1 + j]) for j, sign in change.items()) for change in changes]
+        total = torch.tensor([0.0, *steps]).cumsum(0) + seen.float() @ self.shrinkage[1:]
         return scores * self._weight(total)[:, None]
 
     def _belief(self, seen: Tensor) -> Tensor:
@@ -284,36 +302,88 @@ class Masked(Critic):
         return cls(tensors["groups"], scaling, weights, tensors[_SAVED_SHRINKAGE])
 
 
-class _RunningSums:
-    """The networks laid out for running prefixes: rows last, because a skinny product is far faster that way round."""
+class Disclosures:
+    """Rows that disclose features one after the other, each row its own; in double precision, like `scores`.
 
-    def __init__(self, weights: Weights, groups: Tensor, order: Tensor) -> None:
+    Args:
+        critic: the networks.
+        x: (n, columns) the rows.
+    """
+
+    def __init__(self, critic: Masked, x: Tensor) -> None:
+        self.critic = critic
+        self.weights = {name: value.double() for name, value in critic.weights.items()}
+        self.z = torch.from_numpy(critic.scaling(x.numpy())).double()
+        self.h = self.weights["b"].repeat(1, len(x), 1)
+        self.belief = torch.zeros(len(x), dtype=torch.float64)
+
+    def scores(self, j: int | None = None) -> Tensor:
+        """Scores (n, |S|) of what is disclosed, and of feature j as well."""
+        h, belief = self.h, self.belief
+        if j is not None:
+            h, belief = h + self._adds(j), belief + self.critic.shrinkage[1 + j]
+        scores = (trunk(h, self.weights) - trunk(self.weights["b"], self.weights)).sum(dim=0)
+        return scores * self.critic._weight(belief)[:, None]
+
+    def disclose(self, j: int, rows: Tensor) -> None:
+        """From now on the rows where `rows` (n,) is true disclose feature j."""
+        self.h += self._adds(j) * rows[:, None]
+        self.belief += self.critic.shrinkage[1 + j] * rows
+
+    def _adds(self, j: int) -> Tensor:
+        """(k, n, width) what feature j adds to the sums."""
+        columns = torch.nonzero(self.critic.groups == j).squeeze(1)
+        return self.z[:, columns] @ self.weights["W"][:, columns] + self.weights["e"][:, j : j + 1]
+
+
+class _RunningSums:
+    """The networks laid out for running sums: rows last, because a skinny product is far faster that way round.
+
+    Args:
+        weights: of the networks.
+        groups: (columns,) the feature of each column.
+        changes: of every step the features that it adds to what is seen (1) or takes away (−1).
+    """
+
+    def __init__(self, weights: Weights, groups: Tensor, changes: Sequence[dict[int, float]]) -> None:
         self.nets, _, self.width = weights["W"].shape
-        units = self.nets * self.width
-        w, e = (weights[name].transpose(0, 1).reshape(-1, units) for name in ("W", "e"))
+        self.groups = groups
+        self.w, self.e = (weights[name].transpose(0, 1).flatten(1) for name in ("W", "e"))
         live = _live(weights, groups)
         self.layer = []
         # Where no network looks at a feature the scores stand still: take the last ones that moved.
-        self.position = torch.zeros(len(order) + 1, dtype=torch.long)
-        for step, j in enumerate(order.tolist(), start=1):
-            if live[j]:
-                columns = torch.nonzero(groups == j).squeeze(1)
-                self.layer.append((columns, torch.cat([w[columns], e[j : j + 1]]).t().contiguous()))
+        self.position = torch.zeros(len(changes) + 1, dtype=torch.long)
+        for step, change in enumerate(changes, start=1):
+            parts = [self._part(j, sign) for j, sign in change.items() if live[j]]
+            if parts:
+                columns, matrices, own = zip(*parts, strict=True)
+                matrix = torch.cat([*matrices, torch.stack(own).sum(dim=0, keepdim=True)])
+                self.layer.append((torch.cat(columns), matrix.t().contiguous()))
             self.position[step] = len(self.layer)
         self.b = weights["b"].reshape(-1, 1)
         self.v, self.a = weights["V"].transpose(1, 2).contiguous(), weights["a"].transpose(1, 2)
         self.u = weights["U"].flatten(0, 1).t().contiguous()
 
-    def __call__(self, z: Tensor) -> Tensor:
-        """Scores (n, m + 1, |S|) of columns-first rows z (columns, n)."""
+    def __call__(self, z: Tensor, seen: Tensor | None = None) -> Tensor:
+        """Scores (n, steps + 1, |S|) of columns-first rows z (columns, n) that show `seen` (m,); by default nothing."""
         one = torch.ones(1, z.shape[1])
         h = self.b.expand(-1, z.shape[1]).clone()
         out = torch.empty(len(self.layer) + 1, len(self.u), z.shape[1])
+        nothing = out[0]
+        if seen is not None:
+            nothing = self.u @ self._hidden(self.b)
+            columns = seen[self.groups]
+            h += self.w[columns].t() @ z[columns] + (seen.float() @ self.e)[:, None]
         torch.mm(self.u, self._hidden(h), out=out[0])
         for step, (columns, matrix) in enumerate(self.layer, start=1):
             h.addmm_(matrix, torch.cat([z[columns], one]))
             torch.mm(self.u, self._hidden(h), out=out[step])
-        return (out - out[0])[self.position].permute(2, 0, 1)
+        return (out - nothing)[self.position].permute(2, 0, 1)
+
+    def _part(self, j: int, sign: float) -> tuple[Tensor, Tensor, Tensor]:
+        """The columns of feature j, what they add to the sums, and what it adds that they are seen."""
+        columns = torch.nonzero(self.groups == j).squeeze(1)
+        return columns, sign * self.w[columns], sign * self.e[j]
 
     def _hidden(self, h: Tensor) -> Tensor:
         active = h.clamp(min=0).view(self.nets, self.width, -1)
