@@ -1,10 +1,12 @@
 """A fitted model on disk: `config.json` and `model.safetensors` in one folder, written whole or not at all.
 
-Nothing in a bundle is executable. The configuration carries a format version and the checksum of the tensors, so that a
-truncated, mixed-up or tampered bundle is refused instead of answering nonsense.
+Nothing in a bundle is executable. The configuration carries a format version, the checksum of the tensors and a digest
+over itself and them, so that a truncated, mixed-up or edited bundle is refused instead of answering nonsense. Who edits
+a bundle can compute its digest anew; a signature, made with a key that only the owner has, shows that too.
 """
 
 import hashlib
+import hmac
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,9 +21,11 @@ from lowtide.errors import LowtideError
 from lowtide.files import check_replaceable, write_folder
 
 FORMAT = "lowtide-density"
-VERSION = 3  # 1 had no missing numbers, dates or merged categories in its encoder, 2 no kind; both are still read
+VERSION = 4  # 1 had no missing numbers, dates or merged categories in its encoder, 2 no kind, 3 no digest; all are read
+_UNSEALED = 3  # the last version of a density without a digest
 _CONFIG, _MODEL = "config.json", "model.safetensors"
 _MARK = "lowtide-"  # how the format of every bundle begins
+_HEAD = ("format", "version", "sha256", "digest", "signature")  # what stands beside the content
 _NAMES = frozenset({_CONFIG, _MODEL, "card.json", "card.md"})  # what a bundle may hold
 
 
@@ -33,6 +37,7 @@ def write_bundle(
     form: str = FORMAT,
     version: int = VERSION,
     beside: Mapping[str, str] | None = None,
+    key: bytes | None = None,
 ) -> None:
     """Write a bundle; a bundle that stands there already is replaced in one step.
 
@@ -43,11 +48,49 @@ def write_bundle(
         form: what kind of bundle it is.
         version: of that form.
         beside: further texts to put into the folder, by file name.
+        key: signs it.
     """
-    model = save_tensors({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+    model = _model(tensors)
     head = {"format": form, "version": version, "sha256": hashlib.sha256(model).hexdigest()}
-    text = json.dumps({**head, **config}, indent=2, allow_nan=False) + "\n"
+    text = json.dumps({**head, **seal(config, tensors, key), **config}, indent=2, allow_nan=False) + "\n"
     write_folder(path, {_MODEL: model, _CONFIG: text, **(beside or {})}, ours=is_bundle, names=_NAMES)
+
+
+def digest_of(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 of all that a bundle says: its configuration as canonical JSON, without the head, and its tensors."""
+    content = {name: value for name, value in config.items() if name not in _HEAD}
+    plain = json.loads(json.dumps(content, allow_nan=False))  # as it will be read: keys are text, tuples are lists
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(hashlib.sha256(_model(tensors)).digest() + text.encode("ascii")).hexdigest()
+
+
+def seal(config: Mapping[str, Any], tensors: Mapping[str, Tensor], key: bytes | None = None) -> dict[str, str]:
+    """The digest of a bundle and, with a key, its signature."""
+    digest = digest_of(config, tensors)
+    return {"digest": digest} if key is None else {"digest": digest, "signature": _signature(digest, key)}
+
+
+def check_seal(path: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor], key: bytes | None = None) -> None:
+    """Refuse content that is not what was sealed; with a key, also content that nobody with the key has signed."""
+    digest, signature = config.get("digest"), config.get("signature")
+    if digest != digest_of(config, tensors):
+        raise LowtideError(
+            f"{path} does not match its digest: it was edited or damaged after it was made; make it again"
+        )
+    if key is None:
+        return
+    if not isinstance(signature, str) or not hmac.compare_digest(signature.encode(), _signature(digest, key).encode()):
+        raise LowtideError(
+            f"{path} is not signed with this key: it was made or changed by somebody else; make it again"
+        )
+
+
+def _signature(digest: str, key: bytes) -> str:
+    return hmac.new(key, digest.encode("ascii"), "sha256").hexdigest()
+
+
+def _model(tensors: Mapping[str, Tensor]) -> bytes:
+    return save_tensors({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
 
 
 def check_bundle_place(path: Path) -> None:
@@ -65,8 +108,10 @@ def is_bundle(path: Path) -> bool:
     return isinstance(form, str) and form.startswith(_MARK) and isinstance(config.get("version"), int)
 
 
-def read_bundle(path: Path, *, form: str = FORMAT, newest: int = VERSION) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read a bundle of the kind `form`, of versions up to `newest`, or say what is wrong with it."""
+def read_bundle(
+    path: Path, *, form: str = FORMAT, newest: int = VERSION, key: bytes | None = None
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read a bundle of the kind `form`, versions up to `newest`, signed with `key`, or say what is wrong with it."""
     config = read_config(path)
     if config.get("format") != form:
         raise LowtideError(
@@ -83,16 +128,22 @@ def read_bundle(path: Path, *, form: str = FORMAT, newest: int = VERSION) -> tup
     if hashlib.sha256(model).hexdigest() != config.get("sha256"):
         raise LowtideError(f"{path / _MODEL} does not match its checksum: truncated or altered; copy the folder again")
     try:
-        return config, load_tensors(model)
+        tensors = load_tensors(model)
     except SafetensorError as error:
         raise LowtideError(f"{path / _MODEL} is not a safetensors file; copy the folder again") from error
+    if form != FORMAT or config["version"] > _UNSEALED:
+        check_seal(path, config, tensors, key)
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+            raise LowtideError(f"{path / _MODEL}: {name} holds numbers that are NaN or infinite; make it again")
+    return config, tensors
 
 
 def read_config(path: Path) -> dict[str, Any]:
     """The configuration of a bundle, or of a plan that is a single JSON file, as it stands there."""
     source = path / _CONFIG if path.is_dir() else path
     try:
-        config = json.loads(source.read_text(encoding="utf-8"))
+        config = json.loads(source.read_text(encoding="utf-8"), parse_constant=_refuse)
     except OSError as error:
         raise LowtideError(
             f"{path} is not a Lowtide bundle: it has no readable {_CONFIG}; name a folder that Lowtide has saved"
@@ -105,3 +156,8 @@ def read_config(path: Path) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise LowtideError(f"{source} is not a configuration that Lowtide wrote; copy it again")
     return config
+
+
+def _refuse(constant: str) -> Any:
+    """NaN and infinities are not JSON; a threshold of NaN would hide nothing."""
+    raise ValueError(constant)

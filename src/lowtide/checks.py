@@ -1,5 +1,7 @@
 """Checks on arguments that raise `LowtideError`; whoever checks finds the error here, too."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -149,3 +151,8 @@ def _fits(shape: tuple[int, ...], allowed: Shape) -> bool:
 
 def _either(allowed: tuple[Shape, ...]) -> str:
     return " or ".join(f"({', '.join(map(str, one))}{',' if len(one) == 1 else ''})" for one in allowed)
+
+
+def limit_of(value: Any) -> float:
+    """A limit that was read from a file, 0 or more; with NaN or a negative one something else would be hidden."""
+    return float(within("a limit", float(value), 0.0, np.inf))

@@ -85,6 +85,31 @@ class Attack:
     information: Estimate
 
 
+@dataclass(frozen=True)
+class DivergenceCurve:
+    """The paper's own measure of one release, for several ε: estimated from an attacker's densities, and proven.
+
+    Attributes:
+        epsilons: the ε.
+        forward: `E_{e^ε}(P_{Y|s} ‖ P_Y)` at each, of the class where it is largest.
+        reverse: `E_{e^ε}(P_Y ‖ P_{Y|s})`, likewise.
+        tail: the share of samples with `|i(s; y)| > ε` for some class s, at each ε.
+        forward_proven: what an event on held-out samples proves that the first is at least.
+        reverse_proven: the same for the second.
+        failure: how often at most any of the proven numbers may be too large.
+        certain: the share of samples whose secret the attacker names with more than 90 % certainty.
+    """
+
+    epsilons: tuple[float, ...]
+    forward: tuple[Estimate, ...]
+    reverse: tuple[Estimate, ...]
+    tail: tuple[Estimate, ...]
+    forward_proven: tuple[float, ...]
+    reverse_proven: tuple[float, ...]
+    failure: float
+    certain: Estimate
+
+
 X = TypeVar("X")
 S = TypeVar("S")
 

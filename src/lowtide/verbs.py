@@ -6,7 +6,7 @@ place, writes. What differs between kinds of data is asked of their `Modality`.
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from lowtide.density.tide import TIDE
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.certificate import PolicyName
-from lowtide.disclose.noise import open_noise
+from lowtide.disclose.noise import KEY_NAME, open_noise
 from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.disclose.plan_file import Plan, Release, Tally, card_paths, find_card
 from lowtide.errors import LowtideError, LowtideTypeError, note
@@ -109,6 +109,7 @@ def plan(
     modality, said = _kind(data, "plan", kind, options)
     opened = modality.open(data, secret, said, progress=progress)
     locks = modality.locks(opened, said, _listed("keep", keep), _listed("hide", hide))
+    settings = {one.name: getattr(said, one.name) for one in fields(modality.settings) if hasattr(said, one.name)}
     hider = Obfuscator(
         TIDE(modality.features(said), max_steps=steps, random_state=seed, progress=False),
         policy,
@@ -116,6 +117,7 @@ def plan(
         budget=budget,
         keep=tuple(locks.keep),
         hide=tuple(locks.hide),
+        settings=modality.settings(**settings),
         progress=progress,
         random_state=seed,
         **common,
@@ -135,6 +137,8 @@ def release(
     *,
     ids: Any = None,
     key_file: str | Path | None = None,
+    fresh_noise: bool = False,
+    signed_by: str | Path | None = None,
     progress: bool | None = None,
     **options: Any,
 ) -> Release:
@@ -145,27 +149,30 @@ def release(
         plan: a plan, or where one was saved.
         out: where to write; needed for a file or a folder.
         ids: one value per sample that stays with it, where noise is drawn; of a table file the name of a column.
-        key_file: where the key of the noise is kept, made when it does not exist; never share it.
+        key_file: where the key of the noise is kept, made when it does not exist; never share it. By default
+            `noise.key` beside the saved plan; of a plan that is an object, the key lives as long as the object.
+        signed_by: the file of the key that a saved plan must be signed with.
+        fresh_noise: draw noise that nobody can draw again: several such releases of the same data average it away.
         progress: whether to draw a progress bar; by default only on a terminal.
         **options: of the kind, such as `rename=True` for images.
     """
-    made = plan if isinstance(plan, Plan) else Plan.load(plan)
+    made = plan if isinstance(plan, Plan) else Plan.load(plan, signed_by=signed_by)
     is_file = isinstance(data, (str, os.PathLike))
     if is_file and ids is not None and isinstance(ids, str):
         options, ids = {**options, "ids": ids}, None
     said = _options(made.modality, "release", options)
     if not is_file:
-        noise = _noise(made, key_file)
+        noise = _noise(made, plan, key_file, fresh=fresh_noise)
         shown = made.modality.release_object(data, made, noise=noise, ids=ids)
-        return Release(shown, made.card, made.modality.nouns)
+        return Release(shown, replace(made.card, plan_sha256=made.digest), made.modality.nouns)
     if out is None:
         raise LowtideError("a file or folder is released into another one; say where with out=")
     if os.path.realpath(out) == os.path.realpath(data):
         raise LowtideError(f"the release would overwrite {data}, which it is made from; name another file or folder")
     extra = made.modality.beside(Path(out), said)
     job = made.modality.release_job(Path(data), made, said, ids=ids, progress=progress)
-    target, tally = Path(out), Tally(made.card)
-    noise = _noise(made, key_file)
+    target, tally = Path(out), Tally(made.card, made.digest)
+    noise = _noise(made, plan, key_file, fresh=fresh_noise)
     with job.sink(target) as sink, progress_bar("releasing", job.total or 1, progress) as tick:
         for batch in job.batches():
             changed = job.change(batch, noise)
@@ -264,9 +271,12 @@ def warn(
     return density.explain(text, budget=limit, seed=seed)
 
 
-def verify(card: ReleaseCard | str | Path, data: str | Path) -> bool:
-    """Whether a released file or folder is the very one that a card was written for."""
-    return (card if isinstance(card, ReleaseCard) else ReleaseCard.load(card)).matches(data)
+def verify(card: ReleaseCard | str | Path, data: str | Path, plan: Plan | str | Path | None = None) -> bool:
+    """Whether a released file or folder is the very one that a card was written for, and made by the plan, if given."""
+    found = card if isinstance(card, ReleaseCard) else ReleaseCard.load(card)
+    if plan is not None and found.plan_sha256 != (plan if isinstance(plan, Plan) else Plan.load(plan)).digest:
+        return False
+    return found.matches(data)
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,12 +349,21 @@ def outputs_of(plan: Plan, out: Path, options: Mapping[str, Any]) -> dict[str, P
     return {**card_paths(out), **plan.modality.beside(out, _options(plan.modality, "release", options))}
 
 
-def _noise(made: Plan, key_file: str | Path | None) -> Any:
+def _noise(made: Plan, plan: Plan | str | Path, key_file: str | Path | None, *, fresh: bool) -> Any:
+    """Where noise is drawn from: one key for all releases by the plans of a folder, unless fresh noise is asked for."""
+    if fresh and key_file is not None:
+        raise LowtideError("fresh noise needs a key that nobody keeps; leave out the key file, or fresh_noise")
     if not made.hider.mechanism.draws:
         return None
-    if key_file is None:
-        note("without --key-file the key of the noise is forgotten: releasing again would draw other noise")
-    return open_noise(None if key_file is None else str(key_file))
+    if fresh:
+        note("fresh noise: several releases of the same data under fresh noise average it away")
+        return open_noise(None)
+    if key_file is None and isinstance(plan, Plan):
+        return plan.noise
+    file = Path(plan).resolve().parent / KEY_NAME if key_file is None else Path(key_file)  # type: ignore[arg-type]
+    if not file.exists():
+        note(f"the key of the noise is kept in {file}: never share it")
+    return open_noise(file)
 
 
 def _listed(name: str, values: Sequence[str]) -> Sequence[str]:

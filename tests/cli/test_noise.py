@@ -1,6 +1,7 @@
 """Noise: keyed by row, the same in any order, different without the key."""
 
 import csv
+import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -62,12 +63,27 @@ def test_noise_does_not_depend_on_the_order_of_rows(home, noisy, lowtide, tmp_pa
     assert rows_of(tmp_path / "a.csv") == rows_of(tmp_path / "b.csv")[::-1]
 
 
-def test_without_a_key_file_noise_is_fresh_and_a_note_says_so(home, noisy, lowtide, tmp_path):
+def test_without_a_key_file_the_key_is_kept_beside_the_plan(home, noisy, lowtide, tmp_path):
+    """Forgotten keys would make every release a second look, and sixteen of them average the noise away."""
+    plan = tmp_path / "plan.json"
+    plan.write_bytes(noisy.read_bytes())
     for name in ("a.csv", "b.csv"):
-        ran = lowtide("release", home.survey, "--plan", noisy, "--ids", "row", "--out", tmp_path / name)
+        ran = lowtide("release", home.survey, "--plan", plan, "--ids", "row", "--out", tmp_path / name)
         assert ran.code == 0, ran.err
-        assert "without --key-file" in ran.err
+        assert ("is kept in" in ran.err) == (name == "a.csv")
+    assert (tmp_path / "noise.key").stat().st_mode & 0o077 == 0
+    assert rows_of(tmp_path / "a.csv") == rows_of(tmp_path / "b.csv")
+
+
+def test_fresh_noise_must_be_asked_for(home, noisy, lowtide, refused, tmp_path):
+    out = ("--plan", noisy, "--ids", "row", "--fresh-noise")
+    for name in ("a.csv", "b.csv"):
+        ran = lowtide("release", home.survey, *out, "--out", tmp_path / name)
+        assert ran.code == 0, ran.err
+        assert "average it away" in ran.err
     assert rows_of(tmp_path / "a.csv") != rows_of(tmp_path / "b.csv")
+    line = refused("release", home.survey, *out, "--key-file", tmp_path / "k", "--out", tmp_path / "c.csv")
+    assert "leave out the key file" in line
 
 
 def test_ids_that_repeat_or_are_missing_are_refused(home, noisy, refused, tmp_path):
@@ -106,3 +122,26 @@ def test_no_key_is_made_for_a_table_that_is_refused(noisy, refused, survey, tmp_
     other = survey(tmp_path / "other.csv", columns=("person", "age", "beast"))
     options = ("--plan", noisy, "--ids", "person", "--key-file", tmp_path / "noise.key", "--out", tmp_path / "a.csv")
     assert "other columns" in refused("release", other, *options)
+
+
+def range_of(plan, column):
+    mechanism = json.loads(plan.read_text())["mechanism"]
+    place = mechanism["columns"].index(column)
+    return [mechanism["private"][end][place] for end in ("low", "high")]
+
+
+def test_ranges_are_given_or_rounded_and_the_card_says_which(home, noisy, lowtide, refused, tmp_path):
+    ages = [float(row["age"]) for row in rows_of(home.survey)]
+    low, high = range_of(noisy, "age")
+    assert low < min(ages)
+    assert high > max(ages)
+    assert "age" in json.loads(noisy.read_text())["card"]["parameters"]["ranges_learnt"]
+    given = tmp_path / "given.json"
+    options = ("--mechanism", "gaussian", "--lam", 0.5, "--hide", "age", "--kept", 0.5, "--steps", 40)
+    ran = lowtide("plan", home.survey, "--secret", "beast", *options, "--bounds", "age=0:120", "--out", given)
+    assert ran.code == 0, ran.err
+    assert range_of(given, "age") == [0.0, 120.0]
+    assert "age" not in json.loads(given.read_text())["card"]["parameters"]["ranges_learnt"]
+    wrong = ("plan", home.survey, "--secret", "beast", *options, "--out", tmp_path / "b.json", "--bounds")
+    assert "such as age=0:120" in refused(*wrong, "age=low:high")
+    assert "low < high" in refused(*wrong, "age=9:3")

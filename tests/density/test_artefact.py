@@ -6,8 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from safetensors.torch import load_file
 from scipy import sparse
 
+from lowtide.bundles import seal
 from lowtide.density.artefact import Density, FitReport
 from lowtide.density.critics.base import Masked, Null, RankScaling, Shape, initial_weights
 from lowtide.errors import LowtideError
@@ -153,8 +155,16 @@ class TestDamage:
         return tmp_path / "bundle"
 
     def edit(self, bundle, **changes):
+        """As somebody edits it who knows how digests are computed."""
         path = bundle / "config.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+        config = {**json.loads(path.read_text()), **changes}
+        path.write_text(json.dumps({**config, **seal(config, load_file(bundle / "model.safetensors"))}))
+
+    def test_an_edited_config_is_refused(self, bundle):
+        path = bundle / "config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "trim": 0.0}))
+        with pytest.raises(LowtideError, match="does not match its digest"):
+            Density.load(bundle)
 
     def test_truncated_tensors_are_refused(self, bundle):
         model = bundle / "model.safetensors"
@@ -178,7 +188,7 @@ class TestDamage:
 
     def test_a_newer_version_is_refused(self, bundle):
         self.edit(bundle, version=99)
-        with pytest.raises(LowtideError, match="format version 99, this Lowtide reads up to 3; upgrade"):
+        with pytest.raises(LowtideError, match="format version 99, this Lowtide reads up to 4; upgrade"):
             Density.load(bundle)
 
     def test_the_version_before_had_less_in_its_encoder(self, density, rows, bundle):

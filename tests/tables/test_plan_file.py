@@ -6,10 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import torch
 
+from lowtide import release, verify
+from lowtide.bundles import seal, write_bundle
 from lowtide.density.tide import TIDE
-from lowtide.disclose.noise import KeyedNoise
+from lowtide.disclose.noise import KeyedNoise, open_noise
 from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError
@@ -150,6 +154,10 @@ def test_noise_needs_ids_and_follows_the_row():
     assert back["height"].to_pylist() == released["height"].to_pylist()
     with pytest.raises(LowtideError, match="need ids"):
         release_table(table, plan, noise=noise)
+    ids = table["id"].to_pylist()
+    first, again, fresh = (release(table, plan, ids=ids, fresh_noise=k == 2).data["height"] for k in range(3))
+    assert first == again, "a plan that is an object keeps its key"
+    assert first != fresh
 
 
 def test_a_plan_speaks_of_every_column_once(plan):
@@ -166,6 +174,11 @@ def test_a_plan_speaks_of_every_column_once(plan):
             replace(plan, secret=secret)
     with pytest.raises(LowtideError, match="utility"):
         with_layout(plan, utility="vote")
+
+
+def resealed(config):
+    """As somebody writes it who knows how digests are computed."""
+    return {**config, **seal(config, {})}
 
 
 def places(node, at=()):
@@ -200,15 +213,14 @@ def test_a_garbled_plan_is_refused_or_hides_the_same(plan, tmp_path, part):
     good, said = json.loads(path.read_text()), []
     good["policy"]["curve"] = good["policy"]["curve"][:1]  # one point stands for the others
     for at, bad in garbled(good, part):
-        path.write_text(json.dumps(bad))
+        path.write_text(json.dumps(resealed(bad)))
         try:
             released, _ = release_table(table, Plan.load(path))
         except LowtideError as error:
             said.append(str(error))
             continue
         assert "vote" not in released.column_names
-        if at != ("policy", "hidden", 0):  # which is the town's own choice
-            assert set(released["town"].to_pylist()) == {"hidden"}
+        assert set(released["town"].to_pylist()) == {"hidden"}, at
         assert set(released["id"].to_pylist()) == {"hidden"}
     assert len(said) >= 8
     assert all(str(path) in line for line in said)
@@ -220,6 +232,127 @@ def test_a_plan_that_lacks_a_part_is_refused(plan, tmp_path, missing):
     plan.save(path)
     config = json.loads(path.read_text())
     del config[missing]
-    path.write_text(json.dumps(config))
+    path.write_text(json.dumps(resealed(config)))
     with pytest.raises(LowtideError, match="lacks or garbles"):
         Plan.load(path)
+
+
+class TestEdited:
+    """Plans that were edited by hand are refused, and do not hide less under the card of what they were."""
+
+    @pytest.fixture
+    def saved(self, plan, tmp_path):
+        path = plan.save(tmp_path / "plan.json")
+        return path, json.loads(path.read_text())
+
+    @pytest.mark.parametrize("part", ["policy", "mechanism", "card", "layout", "secret"])
+    def test_any_edit_breaks_the_digest(self, saved, part):
+        path, config = saved
+        edits = {
+            "policy": lambda: config["policy"]["hidden"].__setitem__(0, False),
+            "mechanism": lambda: config["mechanism"].__setitem__("fill", 1.0),
+            "card": lambda: config["card"].__setitem__("rows", 10**6),
+            "layout": lambda: config["layout"].__setitem__("kept", ["vote"]),
+            "secret": lambda: config.__setitem__("secret", "age"),
+        }
+        edits[part]()
+        path.write_text(json.dumps(config))
+        with pytest.raises(LowtideError, match="does not match its digest: it was edited"):
+            Plan.load(path)
+
+    def test_a_plan_without_a_digest_is_refused(self, saved):
+        path, config = saved
+        del config["digest"]
+        path.write_text(json.dumps(config))
+        with pytest.raises(LowtideError, match="digest"):
+            Plan.load(path)
+
+    def test_formatting_is_no_edit(self, saved):
+        path, config = saved
+        path.write_text(json.dumps(dict(reversed(config.items())), separators=(",", ":")))
+        assert Plan.load(path).digest == config["digest"]
+
+    def test_a_plan_that_shows_what_its_card_hides_is_refused_with_a_new_digest_too(self, saved):
+        path, config = saved
+        config["policy"]["hidden"][0] = False
+        path.write_text(json.dumps(resealed(config)))
+        with pytest.raises(LowtideError, match="other hidden features"):
+            Plan.load(path)
+
+    def test_numbers_that_are_none_are_refused(self, saved):
+        path, _ = saved
+        path.write_text(path.read_text().replace('"fill": 0.0', '"fill": NaN'))
+        with pytest.raises(LowtideError, match="is not JSON"):
+            Plan.load(path)
+
+    def test_a_plan_nested_too_deeply_is_refused(self, saved):
+        path, config = saved
+        for depth in (900, 10**5):
+            path.write_text(json.dumps(config)[:-1] + ', "more": ' + "[" * depth + "]" * depth + "}")
+            with pytest.raises(LowtideError, match=str(path)):
+                Plan.load(path)
+
+    @pytest.mark.parametrize("threshold", [-1.0, "x"])
+    def test_a_threshold_out_of_range_is_refused(self, sequential, threshold):
+        config, tensors = sequential.parts()
+        config["policy"]["rule"]["each"] = threshold
+        with pytest.raises(LowtideError, match=r"limit must lie in|garbles"):
+            sequential.modality.read_hider(config, tensors, "here")
+
+    def test_weights_that_are_not_numbers_are_refused(self, sequential, tmp_path):
+        config, tensors = sequential.parts()
+        name = next(name for name, tensor in tensors.items() if tensor.is_floating_point())
+        broken = {**tensors, name: torch.full_like(tensors[name], torch.nan)}
+        write_bundle(tmp_path / "plan.lowtide", config, broken, form="lowtide-plan", version=4)
+        with pytest.raises(LowtideError, match="NaN or infinite"):
+            Plan.load(tmp_path / "plan.lowtide")
+
+    def test_weights_of_another_plan_are_refused(self, sequential, tmp_path):
+        """With their own checksum in the configuration, as somebody would write it."""
+        config, tensors = sequential.parts()
+        other = {name: tensor * 0 for name, tensor in tensors.items()}
+        for name, weights in (("a", tensors), ("b", other)):
+            write_bundle(tmp_path / name, config, weights, form="lowtide-plan", version=4)
+        mixed = json.loads((tmp_path / "b" / "config.json").read_text())
+        mixed["digest"] = json.loads((tmp_path / "a" / "config.json").read_text())["digest"]
+        (tmp_path / "b" / "config.json").write_text(json.dumps(mixed))
+        with pytest.raises(LowtideError, match="does not match its digest"):
+            Plan.load(tmp_path / "b")
+
+
+class TestSigned:
+    def test_a_signature_is_asked_for_and_cannot_be_made_without_the_key(self, plan, tmp_path):
+        path, key, other = tmp_path / "plan.json", tmp_path / "sign.key", tmp_path / "other.key"
+        plan.save(path, sign=key)
+        assert key.stat().st_mode & 0o077 == 0
+        assert Plan.load(path, signed_by=key).digest == plan.digest
+        Plan.load(path)  # nobody asked
+        open_noise(other)
+        with pytest.raises(LowtideError, match="not signed with this key"):
+            Plan.load(path, signed_by=other)
+        config = json.loads(path.read_text())
+        config["card"]["rows"] = 10**6
+        path.write_text(json.dumps(resealed(config)))
+        with pytest.raises(LowtideError, match="not signed with this key"):
+            Plan.load(path, signed_by=key)
+        plan.save(path)
+        with pytest.raises(LowtideError, match="not signed with this key"):
+            Plan.load(path, signed_by=key)
+
+    def test_a_key_that_is_not_there_is_not_made_to_check_with(self, plan, tmp_path):
+        plan.save(tmp_path / "plan.json")
+        with pytest.raises(LowtideError, match="cannot read the key file"):
+            Plan.load(tmp_path / "plan.json", signed_by=tmp_path / "no.key")
+        assert not (tmp_path / "no.key").exists()
+
+
+def test_a_card_names_the_plan_that_made_its_release(plan, tmp_path):
+    pq.write_table(make_table(), tmp_path / "table.parquet")
+    plan.save(tmp_path / "plan.json")
+    done = release(tmp_path / "table.parquet", tmp_path / "plan.json", tmp_path / "out.parquet")
+    assert done.card.plan_sha256 == plan.digest == Plan.load(tmp_path / "plan.json").digest
+    assert plan.digest in done.card.text()
+    assert verify(done.card, tmp_path / "out.parquet", tmp_path / "plan.json")
+    assert not verify(done.card, tmp_path / "out.parquet", with_layout(plan, utility="age"))
+    assert not verify(done.card, tmp_path / "table.parquet", plan)
+    assert release(make_table(), plan).card.plan_sha256 == plan.digest

@@ -13,13 +13,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import betaincinv
 
 from lowtide.attack.panel import AttackReport
 from lowtide.checks import LowtideError, class_codes, real, within
+from lowtide.interface import DivergenceCurve, Estimate
 from lowtide.splits import generator, random_folds
+from lowtide.theory.shares import lower_limit, upper_limit
 from lowtide.types import Floats, Labels
 
+EPSILONS = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0)
+_CERTAIN = 0.9
 _THRESHOLDS = 1000
 _STATEMENTS = 5  # per class: π, and a and b in either direction
 
@@ -79,7 +82,9 @@ def lower_bound(
     results = np.zeros((2, classes))
     for k in range(classes):
         mine = codes == k
-        top = bound.upper(np.count_nonzero(mine), len(codes))  # π, from all rows: it has no part in the choice
+        top = upper_limit(
+            np.count_nonzero(mine), len(codes), bound.alpha
+        )  # π, from all rows: it has no part in the choice
         for direction, signed in enumerate((scores[:, k], -scores[:, k])):
             threshold = bound.best(signed[choose], mine[choose], top, reverse=direction == 1)
             results[direction, k] = bound.at(threshold, signed[test], mine[test], top, reverse=direction == 1)[0]
@@ -92,21 +97,59 @@ def audit_divergence(report: AttackReport, epsilon: float, *, failure: float = 0
     return lower_bound(density, report.codes, epsilon, failure=failure, seed=seed)
 
 
+def divergence_curve(report: AttackReport, *, failure: float = 0.05, seed: int = 0) -> DivergenceCurve:
+    """The divergences for several ε, estimated from the densities of the strongest attacker (paper, Thm 1 and Eq. 5).
+
+    Forward `E_{Y|s}[(1 − e^{ε−i})_+]`, reverse `E_Y[(1 − e^{ε+i})_+]`, over test rows. The attacker's density stands
+    for the true one, so these are estimates; what is proven beside them holds whatever its density is.
+
+    Args:
+        report: attacks on the release.
+        failure: how often at most any of the proven numbers may be too large.
+        seed: of the halving behind them.
+    """
+    with np.errstate(divide="ignore"):
+        density = np.log(report.probabilities) - np.log(report.prior)
+    codes, each = report.codes, failure / len(EPSILONS)
+    proven = [lower_bound(density, codes, epsilon, failure=each, seed=seed) for epsilon in EPSILONS]
+    own = [density[codes == k, k] for k in np.unique(codes)]
+    return DivergenceCurve(
+        EPSILONS,
+        tuple(_largest([share_estimate(_excess(i, epsilon)) for i in own]) for epsilon in EPSILONS),
+        tuple(_largest([share_estimate(_excess(-i, epsilon)) for i in density.T]) for epsilon in EPSILONS),
+        tuple(share_estimate(np.abs(density).max(axis=1) > epsilon) for epsilon in EPSILONS),
+        tuple(bound.forward_max for bound in proven),
+        tuple(bound.reverse_max for bound in proven),
+        failure,
+        share_estimate(report.probabilities.max(axis=1) > _CERTAIN),
+    )
+
+
+def share_estimate(values: ArrayLike) -> Estimate:
+    """The mean of numbers in [0, 1] with a 95 % interval after Clopper and Pearson, which is never a single point."""
+    numbers = np.asarray(values, dtype=np.float64)
+    hits, n = float(numbers.sum()), len(numbers)
+    low, high = float(lower_limit(hits, n, 0.025)), float(upper_limit(hits, n, 0.025))
+    return Estimate(hits / n, min(low, hits / n), high, n)
+
+
+def _excess(i: Floats, epsilon: float) -> Floats:
+    """`(1 − e^{ε−i})_+` of each row."""
+    return np.asarray(-np.expm1(-np.maximum(i - epsilon, 0.0)))
+
+
+def _largest(found: list[Estimate]) -> Estimate:
+    """The largest over classes; its interval holds it where theirs hold theirs."""
+    top = max(found, key=lambda estimate: estimate.value)
+    return Estimate(top.value, max(e.low for e in found), max(e.high for e in found), top.n)
+
+
 @dataclass(frozen=True)
 class _Bound:
     """Bounds at γ, each confidence statement failing with probability alpha."""
 
     gamma: float
     alpha: float
-
-    def lower(self, hits: ArrayLike, n: int) -> Floats:
-        """Clopper–Pearson lower bound on a probability."""
-        k = np.asarray(hits, dtype=np.float64)
-        return np.where(k > 0, betaincinv(np.maximum(k, 1.0), n - k + 1, self.alpha), 0.0)
-
-    def upper(self, hits: ArrayLike, n: int) -> Floats:
-        """Clopper–Pearson upper bound on a probability."""
-        return 1.0 - self.lower(n - np.asarray(hits), n)
 
     def at(self, thresholds: Floats, scores: Floats, mine: Labels, top: Floats, *, reverse: bool) -> Floats:
         """The bound from each event {score > t}, (thresholds,).
@@ -122,10 +165,12 @@ class _Bound:
         hits = len(inside) - np.searchsorted(inside, thresholds, side="right")
         others = len(outside) - np.searchsorted(outside, thresholds, side="right")
         if reverse:
-            a, b = self.upper(hits, len(inside)), self.lower(others, len(outside))
+            a = upper_limit(hits, len(inside), self.alpha)
+            b = lower_limit(others, len(outside), self.alpha)
             value = np.where(b > a, (1 - top) * b - (self.gamma - top) * a, 0.0)
         else:
-            a, b = self.lower(hits, len(inside)), self.upper(others, len(outside))
+            a = lower_limit(hits, len(inside), self.alpha)
+            b = upper_limit(others, len(outside), self.alpha)
             # For γπ ≥ 1 nothing can be disclosed forward; else the formula grows with a and falls with b and π.
             usable = (a > b) & (self.gamma * top < 1)
             value = np.where(usable, (1 - self.gamma * top) * a - self.gamma * (1 - top) * b, 0.0)

@@ -194,6 +194,7 @@ class PlanArguments:
     certify: bool = flag(False, "keep the budget against every attacker, by counts; hides columns of many values")
     strict: bool = flag(False, "refuse anything but a budget that is kept")
     out: Path | None = flag(None, "where to keep the plan; a folder for networks, images and texts", shown="plan.json")
+    sign: Path | None = flag(None, "sign the plan with the key in this file, made when there is none", metavar="FILE")
     json: Path | None = flag(None, _JSON, metavar="FILE")
     report: Path | None = flag(None, "write an HTML report here", metavar="FILE")
     figures: Path | None = flag(None, "write the report's figures here", metavar="DIR")
@@ -216,7 +217,11 @@ class ReleaseArguments:
     data: Path = argument(_DATA, "DATA")
     plan: Path = flag(..., "made by `lowtide plan`", metavar="PLAN")
     out: Path = flag(..., "the release: a file, whose suffix is its format, or a folder of images")
-    key_file: Path | None = flag(None, "where the key of the noise is kept: never share it", metavar="FILE")
+    key_file: Path | None = flag(
+        None, "where the key of the noise is kept: never share it", metavar="FILE", shown="noise.key beside the plan"
+    )
+    signed_by: Path | None = flag(None, "the key that the plan must be signed with", metavar="FILE")
+    fresh_noise: bool = flag(False, "noise that cannot be drawn again: several releases average it away")
     json: Path | None = flag(None, _JSON, metavar="FILE")
     quiet: bool = flag(False, "no progress bars")
 
@@ -300,6 +305,7 @@ class VerifyArguments:
 
     card: Path = argument("a release card", "CARD")
     data: Path = argument("the released file or folder", "RELEASE")
+    plan: Path | None = flag(None, "check as well that this plan made it", metavar="PLAN")
 
 
 @dataclass(frozen=True, kw_only=True)

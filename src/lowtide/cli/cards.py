@@ -19,8 +19,14 @@ def show(said: ShowArguments, _: dict[str, Any]) -> None:
 
 def verify(said: VerifyArguments, _: dict[str, Any]) -> None:
     """Compare hashes; exit with 1 when they differ."""
-    if ReleaseCard.load(said.card).matches(said.data):
-        say(f"{said.data} is the release that {said.card} was written for")
-        return
-    say(f"{said.data} is not the release that {said.card} was written for: it was changed, or the card is of another")
-    raise typer.Exit(GATE_FAILED)
+    card = ReleaseCard.load(said.card)
+    if not card.matches(said.data):
+        say(f"{said.data} is not the release of {said.card}: it was changed, or the card is of another")
+        raise typer.Exit(GATE_FAILED)
+    if said.plan is not None:
+        from lowtide.disclose.plan_file import Plan  # noqa: PLC0415 - imports torch
+
+        if card.plan_sha256 != Plan.load(said.plan).digest:
+            say(f"{said.data} was not made by the plan {said.plan}: the plan was changed, or the release is of another")
+            raise typer.Exit(GATE_FAILED)
+    say(f"{said.data} is the release that {said.card} was written for")

@@ -15,6 +15,7 @@ from lowtide.cli import arguments, console
 from lowtide.cli.console import check_outputs, emit_json, naming, note, out, say, show_progress, write_report
 from lowtide.density.artefact import Density
 from lowtide.disclose.budget import Budget
+from lowtide.disclose.noise import KEY_NAME
 from lowtide.disclose.plan_file import Plan, Release, check_plan_place
 from lowtide.errors import LowtideError
 from lowtide.formatting import printable
@@ -60,7 +61,7 @@ def plan(said: arguments.PlanArguments, given: dict[str, Any]) -> None:
     output = said.out or Path("plan.json" if weights is None else "plan.lowtide")
     files, folders = {"--json": said.json, "--report": said.report}, {"--figures": said.figures}
     (files if output.suffix == ".json" else folders)["--out"] = output
-    check_outputs({"data": said.data}, files, folders=folders)
+    check_outputs({"data": said.data, "key": said.sign}, files, folders=folders)
     with naming("--out"):
         check_plan_place(output, weights=weights)
     shared = {name: getattr(said, name) for name in _SHARED if getattr(said, name) is not None}
@@ -79,7 +80,7 @@ def plan(said: arguments.PlanArguments, given: dict[str, Any]) -> None:
         **given,
     )
     print_plan(made)
-    made.save(output)
+    made.save(output, sign=said.sign)
     say(f"plan: {output}")
     note(f"{output} is not for publication; keep it inside: {made.view.private}")
     emit_json(said.json, made.to_json)
@@ -104,12 +105,21 @@ def _budget(said: arguments.PlanArguments) -> Budget | None:
 
 def release(said: arguments.ReleaseArguments, given: dict[str, Any]) -> None:
     """Release, and print what was written."""
-    made = Plan.load(said.plan)
+    made = Plan.load(said.plan, signed_by=said.signed_by)
     files: dict[str, Path | None] = {"--json": said.json, **verbs.outputs_of(made, said.out, given)}
     folders: dict[str, Path | None] = {}
     (files if said.out.suffix and not said.out.is_dir() else folders)["--out"] = said.out
-    check_outputs({"data": said.data, "plan": said.plan, "key": said.key_file}, files, folders=folders)
-    done = verbs.release(said.data, made, said.out, key_file=said.key_file, progress=show_progress(said.quiet), **given)
+    key = said.key_file if said.key_file or said.fresh_noise else said.plan.resolve().parent / KEY_NAME
+    check_outputs({"data": said.data, "plan": said.plan, "key": key}, files, folders=folders)
+    done = verbs.release(
+        said.data,
+        made,
+        said.out,
+        key_file=key,
+        fresh_noise=said.fresh_noise,
+        progress=show_progress(said.quiet),
+        **given,
+    )
     print_release(done)
     emit_json(said.json, done.to_json)
 

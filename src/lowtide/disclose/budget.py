@@ -176,7 +176,7 @@ Config = dict[str, Any]
 Tensors = dict[str, Tensor]
 Parts = tuple[Config, Tensors]
 _DENSITY = "density."
-_GARBLED = (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError)
+_GARBLED = (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,8 +235,20 @@ def load_hider(path: str | Path) -> Hider:
     config, tensors = read_bundle(Path(path), form=FORMAT)
     with reading(path):
         modality = modalities.get(str(config["kind"]))
-    hider: Hider = modality.read_hider(config, tensors, path)
+        hider: Hider = modality.read_hider(config, tensors, path)
+        check_card(hider)
     return hider
+
+
+def check_card(hider: Hider) -> None:
+    """Refuse a hider whose card is about another one: nothing would be hidden under the numbers of the old card."""
+    shares = [feature.hidden for feature in hider.card.features]
+    if hider.card.policy != hider.policy.name:
+        raise LowtideError("the card is about another policy; make it again")
+    if hider.policy.name != "fixed" or len(shares) != len(hider.policy.hidden):
+        return
+    if not np.array_equal(np.array(shares) == 1, hider.policy.hidden):
+        raise LowtideError("the card is about other hidden features than the policy; make it again")
 
 
 @contextmanager

@@ -32,7 +32,7 @@ from lowtide.disclose.standing import Bound, Standing
 from lowtide.errors import LowtideError
 from lowtide.files import sha256_of, write_whole
 from lowtide.formatting import html_of_markdown
-from lowtide.interface import Attack, Estimate, Guarantee
+from lowtide.interface import Attack, DivergenceCurve, Estimate, Guarantee
 
 FORMAT = "lowtide-release-card"
 SCHEMA_VERSION = 2  # 1 had other names of policies, and gave the strongest attack on images or texts as an estimate
@@ -77,8 +77,10 @@ class ReleaseCard:
         attacks: what attackers achieved.
         standing: whether the budget is kept; `None` without a budget.
         bound: what holds against every attacker; `None` where the release has too many different rows to count.
+        divergence: the divergences of the rehearsed release for several ε; `None` where nobody attacked.
         parameters: plain options; an infinite number is written out as text.
         data_sha256: of the released file or folder, as `lowtide.files.sha256_of` gives it; `None` for a plan.
+        plan_sha256: digest of the plan that made the release; `None` for a plan's own card.
         created: UTC, such as 2026-01-31T12:00:00Z.
         versions: of the software.
     """
@@ -94,8 +96,10 @@ class ReleaseCard:
     attacks: tuple[Attack, ...] = ()
     standing: Standing | None = None
     bound: Bound | None = None
+    divergence: DivergenceCurve | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     data_sha256: str | None = None
+    plan_sha256: str | None = None
     created: str = field(default_factory=now)
     versions: Mapping[str, str] = field(default_factory=versions)
 
@@ -151,7 +155,9 @@ class ReleaseCard:
             "attacks": [asdict(attack) for attack in self.attacks],
             "standing": self.standing and asdict(self.standing),
             "bound": self.bound and asdict(self.bound),
+            "divergence": self.divergence and _listed(asdict(self.divergence)),
             "data_sha256": self.data_sha256,
+            "plan_sha256": self.plan_sha256,
         }
         _check(card)
         return card
@@ -178,6 +184,7 @@ class ReleaseCard:
                 "attacks": tuple(_attack(attack) for attack in card["attacks"]),
                 "standing": card.get("standing") and Standing(**card["standing"]),
                 "bound": card.get("bound") and Bound(**card["bound"]),
+                "divergence": _divergence(card.get("divergence")),
             }
         )
 
@@ -301,6 +308,16 @@ def _membership(card: Mapping[str, Any]) -> Membership:
 
 def _two_sided(card: Mapping[str, Any]) -> TwoSided:
     return TwoSided(**{**card, "forward": Guarantee(**card["forward"]), "reverse": Guarantee(**card["reverse"])})
+
+
+def _divergence(card: Mapping[str, Any] | None) -> DivergenceCurve | None:
+    if card is None:
+        return None
+    lists = {name: tuple(value) for name, value in card.items() if isinstance(value, list)}
+    estimates = {name: tuple(Estimate(**one) for one in card[name]) for name in ("forward", "reverse", "tail")}
+    if len({len(values) for values in lists.values()}) != 1:
+        raise LowtideError("the divergence of the card must have as many numbers as epsilons; make it again")
+    return DivergenceCurve(**{**card, **lists, **estimates, "certain": Estimate(**card["certain"])})
 
 
 def _attack(card: Mapping[str, Any]) -> Attack:

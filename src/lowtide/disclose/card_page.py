@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from lowtide.disclose.certificate import TwoSided, rounded_up
+from lowtide.disclose.membership import SIDES
 from lowtide.formatting import in_ascii, interval, percent, percents, unseen
-from lowtide.interface import Attack, Estimate
+from lowtide.interface import Attack, DivergenceCurve, Estimate
 
 if TYPE_CHECKING:  # a card makes its page, so the page cannot import the card
     from lowtide.disclose.card import ReleaseCard
@@ -34,6 +35,7 @@ def page(card: ReleaseCard) -> str:
         [f"# Release card: {first}"],
         *([f"{line[0].upper()}{line[1:]}."] for line in others),
         ["## Three numbers", "", *_numbers(card)],
+        *([["## The divergence", "", *_divergence(card, card.divergence)]] if card.divergence else []),
         ["## What was done", "", *(f"- {line}" for line in _done(card))],
         ["## What holds, and what does not", "", *(f"- {line}" for line in card.certificate.statements)],
         ["## What is not promised", "", *(f"- {line}" for line in _not_promised(card))],
@@ -113,6 +115,37 @@ def _numbers(card: ReleaseCard) -> list[str]:
     ]
 
 
+def _divergence(card: ReleaseCard, curve: DivergenceCurve) -> list[str]:
+    """The paper's own measure: estimated, proven from below, and bounded from above where there is a bound."""
+    rows = []
+    for k, epsilon in enumerate(curve.epsilons):
+        sides = []
+        for side in SIDES:
+            bound = upper_bound(card.certificate.whole, side, epsilon)
+            proven = getattr(curve, f"{side}_proven")[k]
+            limits = f"at least {proven:.4f}" + ("" if bound is None else f", at most {rounded_up(bound)}")
+            sides += [_interval(getattr(curve, side)[k]), limits]
+        rows.append(f"| {epsilon:g} | {' | '.join(sides)} | {_percents(curve.tail[k])} |")
+    return [
+        "| epsilon | forward, estimated | proven | reverse, estimated | proven | rows with abs(i) > epsilon |",
+        "|---|---|---|---|---|---|",
+        *rows,
+        "",
+        f"Forward is the most by which the chance of an event within a class exceeds e^epsilon times its chance "
+        f"overall; reverse is the other way round. Estimates take the density of the strongest attacker for the true "
+        f"one; what is proven holds for the rehearsed release, except with probability {curve.failure:g}.",
+        "",
+        f"Rows whose secret this attacker names with more than 90 % certainty: {_percents(curve.certain)}.",
+    ]
+
+
+def upper_bound(whole: TwoSided, side: str, epsilon: float) -> float | None:
+    """What a certificate promises at ε, in a direction: it was made for one ε and holds for all above it."""
+    bound = whole.forward if side == "forward" else whole.reverse
+    vacuous = whole.forward_vacuous if side == "forward" else whole.reverse_vacuous
+    return None if vacuous or epsilon < bound.epsilon else bound.delta
+
+
 def _bound(whole: TwoSided) -> str:
     if whole.vacuous:
         return "vacuous: full disclosure satisfies it too"
@@ -140,12 +173,18 @@ def _done(card: ReleaseCard) -> list[str]:
             f"Of these, noised and not redacted ({len(noised)}): {_some(noised)}; the noise is "
             f"{card.parameters.get('lam')} of the range of a column."
         )
+    learnt = [_quoted(name) for name in card.parameters.get("ranges_learnt") or ()]
+    if learnt:
+        lines.append(
+            f"Noised values are clipped to ranges. Those of {len(learnt)} columns were learnt from the reference data, "
+            f"rounded outwards, and show in the release: {_some(learnt)}."
+        )
     if partly:
         lines.append(f"Hidden in some rows ({len(partly)} of {len(card.features)}): {_some(partly)}.")
     given = {
         name: value
         for name, value in card.parameters.items()
-        if name != "noised" and value is not None and value not in ("", ())
+        if name not in ("noised", "ranges_learnt") and value is not None and value not in ("", ())
     }
     options = [f"{_quoted(name)} = {_quoted(_shown(value))}" for name, value in given.items()]
     return [*lines, f"Options: {'; '.join(options)}."] if options else lines
@@ -180,7 +219,8 @@ def _learnt(attack: Attack) -> str:
 def _footer(card: ReleaseCard) -> str:
     software = ", ".join(f"{name} {version}" for name, version in card.versions.items())
     digest = f" SHA-256 of the released data: {card.data_sha256}." if card.data_sha256 else ""
-    return f"Written {card.created} with {software}.{digest}"
+    plan = f" Digest of its plan: {card.plan_sha256}." if card.plan_sha256 else ""
+    return f"Written {card.created} with {software}.{digest}{plan}"
 
 
 def _interval(estimate: Estimate) -> str:

@@ -1,7 +1,10 @@
 """What may be promised of a release, and what may not.
 
-A promise here is a worst case over all laws of the data with the stated class shares: it rests on the mechanism alone,
-never on an estimated density. Notation as in the theory: γ = e^ε, *forward* is `E_γ(P_{Y|s} ‖ P_Y)`, *reverse* is
+A promise here is a worst case over all laws of the data in which no class is rarer than stated: it rests on the
+mechanism and on that share alone, never on an estimated density. All bounds fall as the share of the rarest class
+grows, in both directions, so that a lower confidence limit of it is the safe end.
+
+Notation as in the theory: γ = e^ε, *forward* is `E_γ(P_{Y|s} ‖ P_Y)`, *reverse* is
 `E_γ(P_Y ‖ P_{Y|s})`, each the largest over the classes s.
 """
 
@@ -18,14 +21,16 @@ from lowtide.checks import LowtideError, booleans, check_shape, count, probabili
 from lowtide.disclose.membership import SIDES, Membership
 from lowtide.interface import Guarantee
 from lowtide.theory import composition, hockey_stick, response
+from lowtide.theory.shares import lower_limit
 from lowtide.types import Bools, Floats
 
 PolicyName = Literal["fixed", "sequential", "paper"]
 # hockey_stick is accurate to a relative 1e-9; promises are rounded up by as much.
 _ROUND_UP = 1.0 + 1e-9
+CONFIDENCE = 0.95  # that the shares of all classes lie above their lower limits
 
 _CONDITIONS = (
-    "This is about one row, for any law of the data with these class shares, as long as every hidden value keeps to "
+    "This is about one row, for any law of the data in which no class is rarer, as long as every hidden value keeps to "
     "the range its noise was set for and the hidden features are the same for everybody."
 )
 _SOME_RAW = (
@@ -40,6 +45,10 @@ _REDACTED = "Nothing of a hidden value is left in the release: by themselves the
 _RUNNING = (
     "Were the density exact, a release whose last feature is shown would tell at most {epsilon:.4g} nats about any "
     "class, for or against it."
+)
+_KEPT = (
+    "Some features are shown in every row, whatever they tell, so nothing limits what one row discloses: not even an "
+    "exact density would."
 )
 _PAPER_FAILS = (
     "No guarantee for the whole release follows from the paper's claim: it looks at the raw past and lets copies of "
@@ -83,6 +92,7 @@ class Certificate:
         added: what the hidden features add to any raw ones, in both directions; `None` where no such bound holds.
         claim: what the paper claims; no promise of ours.
         membership: the estimate for values hidden row by row.
+        rarest_share: the share of the rarest class of the secret for which the bounds are computed.
     """
 
     policy: PolicyName
@@ -93,11 +103,30 @@ class Certificate:
     added: Guarantee | None = None
     claim: Guarantee | None = None
     membership: Membership | None = None
+    rarest_share: float | None = None
 
 
-def full_disclosure(epsilon: float, prior: ArrayLike) -> TwoSided:
+def safe_prior(prior: ArrayLike, rows: int | None) -> Floats:
+    """Two shares (π, 1 − π) in whose place no law that fits the sample has a larger bound.
+
+    π is the lower confidence limit of the rarest class (Clopper–Pearson, Bonferroni over the classes). It holds for
+    the classes that occur in the sample; of a class that does not, nothing is known.
+
+    Args:
+        prior: (|S|,) share of each class.
+        rows: how many independent rows the shares were counted in; `None` where they are known exactly.
+    """
+    shares = _prior(prior)
+    rarest = float(shares.min())
+    if rows is not None:
+        hits = np.rint(shares * count("rows", rows, 1))
+        rarest = float(lower_limit(hits, rows, (1 - CONFIDENCE) / len(shares)).min())
+    return np.array([rarest, 1.0 - rarest])
+
+
+def full_disclosure(epsilon: float, prior: ArrayLike, rows: int | None = None) -> TwoSided:
     """The bound that every release satisfies: forward `(1 − γπ)_+`, reverse `1 − π`, for the rarest class."""
-    epsilon, rarest = _epsilon(epsilon), float(_prior(prior).min())
+    epsilon, rarest = _epsilon(epsilon), float(safe_prior(prior, rows)[0])
     forward = abs(float(np.expm1(min(epsilon + np.log(rarest), 0.0))))
     return TwoSided(Guarantee(epsilon, forward), Guarantee(epsilon, 1.0 - rarest), True, True)
 
@@ -109,6 +138,7 @@ def certify_fixed(
     ratios: ArrayLike,
     hidden: ArrayLike,
     responses: Sequence[tuple[float, int]] = (),
+    rows: int | None = None,
 ) -> Certificate:
     """Certify a release that hides the same features for everybody.
 
@@ -118,22 +148,25 @@ def certify_fixed(
         ratios: (m,) D/λ of each feature, D its diameter; columns redacted or answered at random add 0.
         hidden: (m,) which features are hidden; the ratios of the others are not used.
         responses: (keep, categories) of each column of the hidden features that is answered at random.
+        rows: how many rows the shares were counted in; `None` where they are known exactly.
     """
     ratios, mask = _fixed(ratios, hidden, responses)
-    epsilon, limit = _epsilon(epsilon), full_disclosure(epsilon, prior)
+    epsilon, limit, safe = _epsilon(epsilon), full_disclosure(epsilon, prior, rows), safe_prior(prior, rows)
+    rarest, shares = float(safe[0]), _shares(prior, rows)
     if not mask.any():
-        return Certificate("fixed", epsilon, limit, ("No feature is hidden.", _nothing_beyond(limit)))
+        said = ("No feature is hidden.", _nothing_beyond(limit), *shares)
+        return Certificate("fixed", epsilon, limit, said, rarest_share=rarest)
     ratio = float(composition.gaussians(ratios[mask], 1.0))
     keeps, categories = [keep for keep, _ in responses], [k for _, k in responses]
     pair = partial(response.pairwise, ratio=ratio, keeps=keeps, categories=categories)
-    alone = _below(limit, [float(response.lift(pair, epsilon, _prior(prior), side).max()) for side in SIDES])
+    alone = _below(limit, [float(response.lift(pair, epsilon, safe, side).max()) for side in SIDES])
     added = Guarantee(epsilon, min(1.0, _ROUND_UP * float(pair(epsilon))))
     redacted = (_REDACTED,) if float(pair(0.0)) == 0.0 else ()
     if mask.all():
-        words = (*redacted, _in_words("the whole release", alone), _CONDITIONS)
-        return Certificate("fixed", epsilon, alone, words, alone, added)
-    said = (_SOME_RAW, *redacted, _in_words("the hidden features alone", alone), _adds(added), _CONDITIONS)
-    return Certificate("fixed", epsilon, limit, said, alone, added)
+        said = (*redacted, _in_words("the whole release", alone), _CONDITIONS, *shares)
+        return Certificate("fixed", epsilon, alone, said, alone, added, rarest_share=rarest)
+    said = (_SOME_RAW, *redacted, _in_words("the hidden features alone", alone), _adds(added), _CONDITIONS, *shares)
+    return Certificate("fixed", epsilon, limit, said, alone, added, rarest_share=rarest)
 
 
 def certify_sequential(
@@ -143,6 +176,8 @@ def certify_sequential(
     features: int,
     membership: Membership | None = None,
     running: bool = False,
+    kept: bool = False,
+    rows: int | None = None,
 ) -> Certificate:
     """Certify a release that hides a value where its density given the disclosed past is too large.
 
@@ -156,6 +191,8 @@ def certify_sequential(
         features: m, how many features there are.
         membership: the estimated term, computed at the same ε; with `running`, at any.
         running: whether `epsilon` limits the running total rather than each feature.
+        kept: whether some features are always shown, whatever they tell: then no running total limits the release.
+        rows: how many rows the shares were counted in; `None` where they are known exactly.
     """
     epsilon, features = _epsilon(epsilon), count("features", features, 1)
     if membership is not None and len(membership.hidden) != features:
@@ -163,9 +200,11 @@ def certify_sequential(
     if membership is not None and not running and membership.epsilon != epsilon:
         raise LowtideError(f"membership was computed at epsilon {membership.epsilon!r}; compute it at {epsilon!r}")
     slack = membership.epsilon if membership else 0.0
-    limit = full_disclosure(epsilon + features * slack if running else features * epsilon, prior)
-    said = [_NO_DENSITY, _nothing_beyond(limit)]
-    if running:
+    limit = full_disclosure(epsilon + features * slack if running else features * epsilon, prior, rows)
+    said = [_NO_DENSITY, _nothing_beyond(limit), *_shares(prior, rows)]
+    if kept:
+        said.append(_KEPT)
+    elif running:
         said.append(_RUNNING.format(epsilon=epsilon))
     if membership is not None:
         said.append(
@@ -173,10 +212,13 @@ def certify_sequential(
             f"{membership.forward.value:.4g} forward and {membership.reverse.value:.4g} reverse to delta, at epsilon "
             f"{limit.forward.epsilon:.4g} and counted as if nothing had been disclosed before each feature."
         )
-    return Certificate("sequential", epsilon, limit, tuple(said), membership=membership)
+    rarest = float(safe_prior(prior, rows)[0])
+    return Certificate("sequential", epsilon, limit, tuple(said), membership=membership, rarest_share=rarest)
 
 
-def certify_paper(epsilon: float, prior: ArrayLike, *, radii: ArrayLike, scale: float) -> Certificate:
+def certify_paper(
+    epsilon: float, prior: ArrayLike, *, radii: ArrayLike, scale: float, rows: int | None = None
+) -> Certificate:
     """Record the claim (paper, Thm 2 and Thm 3) for the rule that hides by the density given the *raw* past.
 
     Args:
@@ -184,16 +226,17 @@ def certify_paper(epsilon: float, prior: ArrayLike, *, radii: ArrayLike, scale: 
         prior: (|S|,) share of each class.
         radii: (m,) the largest norm of each feature; √columns for columns in [0, 1].
         scale: λ > 0 of the noise, or infinity.
+        rows: how many rows the shares were counted in; `None` where they are known exactly.
     """
     epsilon, radii = _epsilon(epsilon), within("radii", radii, 0.0, np.inf, high_open=True)
     if radii.ndim != 1 or not radii.size:
         raise LowtideError(f"radii must be a list of one number per feature, got the shape {radii.shape}")
     each = float(np.exp(hockey_stick.log_gaussian(epsilon, radii.max(), scale)))
     claim = Guarantee(radii.size * epsilon, min(1.0, radii.size * each))
-    limit = full_disclosure(claim.epsilon, prior)
+    limit = full_disclosure(claim.epsilon, prior, rows)
     words = f"The paper's claim for the whole release is delta {claim.delta:.4g} at epsilon {claim.epsilon:.4g}."
-    said = (words, _PAPER_FAILS, _nothing_beyond(limit))
-    return Certificate("paper", epsilon, limit, said, claim=claim)
+    said = (words, _PAPER_FAILS, _nothing_beyond(limit), *_shares(prior, rows))
+    return Certificate("paper", epsilon, limit, said, claim=claim, rarest_share=float(safe_prior(prior, rows)[0]))
 
 
 def _fixed(ratios: ArrayLike, hidden: ArrayLike, responses: Sequence[tuple[float, int]]) -> tuple[Floats, Bools]:
@@ -228,6 +271,19 @@ def _in_words(what: str, bound: TwoSided) -> str:
         f"Whatever one looks for in {what}, its chance within a class of the secret is at most {times} times its "
         f"chance overall plus {forward}, and its chance overall is at most {times} times its chance within any class "
         f"plus {reverse}."
+    )
+
+
+def _shares(prior: ArrayLike, rows: int | None) -> tuple[str, ...]:
+    """The class shares that the numbers depend on."""
+    if rows is None:
+        return ()
+    shares, limit = _prior(prior), float(safe_prior(prior, rows)[0])
+    return (
+        f"These numbers depend on the share of the rarest class: it is {shares.min():.4g} in {rows} reference rows, "
+        f"and they take it to be {limit:.4g}. The shares of all {len(shares)} classes lie above such limits in "
+        f"{CONFIDENCE:.0%} of samples, if rows are drawn independently; of a class that does not occur in the "
+        "reference rows nothing is known.",
     )
 
 

@@ -1,7 +1,9 @@
-"""Noise that belongs to a row: a keyed function of (key, row id, feature), the same in any order and any batch.
+"""Noise that belongs to a cell: a keyed function of (key, row id, column, value), the same in any order and any batch.
 
-The function is AES-256 over counters: without the key its output cannot be told from fresh random numbers, and with the
-key the same row gets the same noise whenever it is released, so that asking again teaches nothing.
+The function is AES-256: without the key its output cannot be told from fresh random numbers. With the key a cell gets
+the same noise whenever it is released, by whatever plan, so that asking again teaches nothing; a cell whose value has
+changed gets fresh noise, so that the difference of two releases does not show by how much. Releases with more and with
+less noise are steps of one random path: together they tell what the less noised one tells.
 
 Where the key of the noise lives: in memory only, or in the one file the user names.
 """
@@ -9,7 +11,9 @@ Where the key of the noise lives: in memory only, or in the one file the user na
 from __future__ import annotations
 
 import hashlib
+import math
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,13 +26,17 @@ from scipy.special import ndtri
 
 from lowtide.checks import LowtideError, LowtideTypeError, count
 from lowtide.files import write_whole
-from lowtide.types import Floats
+from lowtide.types import Floats, Ints
 
 KEY_BYTES = 32
 _BLOCK = np.dtype([("row", ">u8"), ("feature", ">u4"), ("counter", ">u4")])  # the 16 bytes AES takes
 _BLOCKS_AT_ONCE = 2**20
+_OCTAVES = 12  # doublings of the scale that a path goes through; what lies below has 4⁻¹² of the variance
+_HALVINGS = 10  # of the octave in which a scale lies: paths at closer scales share all but a thousandth
+_EVENTS = 64  # in which an answer is drawn anew; the chance of more is nil for any `keep` above 1e-9
+KEY_NAME = "noise.key"  # beside a plan
 _NO_IDS = (
-    "rows need ids: noise is keyed by (key, row id, feature) so that the same row always gets the same noise; "
+    "rows need ids: noise is keyed by (key, row id, column, value) so that the same row always gets the same noise; "
     "give ids=..., one different value per row, that stays with the row"
 )
 Ids = NDArray[np.uint64]
@@ -95,6 +103,19 @@ class KeyedNoise:
         """Standard normal numbers, (n, width): the normal quantiles of `uniform`."""
         return np.asarray(ndtri(self.uniform(ids, feature, width)))
 
+    def cells(self, column: str, ids: Ids, values: NDArray[Any]) -> CellNoise:
+        """The noise of n cells of a column, whatever plan releases it.
+
+        Args:
+            column: its name.
+            ids: (n,) row ids, as `row_ids` gives them.
+            values: (n,) numbers, or for other values 64-bit numbers that stand for them, as `value_ids` gives them.
+        """
+        if values.dtype != np.uint64:
+            values = (values.astype(np.float64) + 0.0).view(np.uint64)  # −0 is 0
+        stream = self.derive(b"cells of " + column.encode("utf-8", "surrogatepass"))
+        return CellNoise(stream._cipher, np.column_stack([ids, values]))
+
     def _words(self, ids: Ids, feature: int, blocks: int) -> NDArray[np.uint64]:
         """(n, 2·blocks) words of 64 bits."""
         counters = np.empty((len(ids), blocks), dtype=_BLOCK)
@@ -104,6 +125,80 @@ class KeyedNoise:
         encryptor = self._cipher.encryptor()
         words = np.frombuffer(encryptor.update(counters.tobytes()) + encryptor.finalize(), dtype="<u8")
         return words.reshape(len(ids), 2 * blocks).astype(np.uint64, copy=False)
+
+
+class CellNoise:
+    """Random numbers of n cells; `KeyedNoise.cells` makes it. All methods give (n,), a cell's own in any company.
+
+    The k-th number of a cell is E(E(id, value) ⊕ k), CBC-MAC over two blocks, which is a random function.
+    """
+
+    __slots__ = ("_cipher", "_starts")
+
+    def __init__(self, cipher: Cipher[ECB], cells: NDArray[np.uint64]) -> None:
+        self._cipher = cipher
+        self._starts = self._encrypted(cells)
+
+    def uniform(self, place: int) -> Floats:
+        """Uniform numbers in (0, 1), other ones for every `place` below 2⁶⁴."""
+        blocks = self._starts.copy()
+        blocks[:, 1] ^= np.uint64(place)
+        return np.asarray(((self._encrypted(blocks)[:, 0] >> np.uint64(12)) + 0.5) * 2.0**-52, dtype=np.float64)
+
+    def gaussian(self, scale: float) -> Floats:
+        """Normal numbers of standard deviation `scale`: where the cell's Brownian path is at the time `scale²`.
+
+        At a larger scale it is the same number plus an independent one. Were it a multiple of the same one, two
+        releases would be two equations for the value and the noise.
+        """
+        part, octave = math.frexp(scale)  # scale = part·2^octave, ½ ≤ part < 1; times below are in units of 4^octave
+        start = self._normal(octave - _OCTAVES, 0) * 2.0**-_OCTAVES
+        for down in range(_OCTAVES - 1, 0, -1):
+            start += self._normal(octave - down, 0) * math.sqrt(0.75) * 2.0**-down
+        end = start + self._normal(octave, 0) * math.sqrt(0.75)
+        early, late, time, node = 0.25, 1.0, part * part, 1
+        for _ in range(_HALVINGS):  # Lévy's construction of the path between two times
+            middle = 0.5 * (early + late)
+            there = 0.5 * (start + end) + math.sqrt(0.25 * (late - early)) * self._normal(octave, node)
+            if time < middle:
+                late, end, node = middle, there, 2 * node
+            else:
+                early, start, node = middle, there, 2 * node + 1
+        share = (time - early) / (late - early)
+        spread = math.sqrt(share * (late - time))
+        return (start + share * (end - start) + spread * self._normal(octave, node)) * 2.0**octave
+
+    def answers(self, keep: float, categories: int) -> Ints:
+        """The category, 0 … k − 1, that is answered, each with the same chance; −1 for the truth, with chance `keep`.
+
+        Answers are drawn anew at random times, and `keep` says how long one waits: an answer with a smaller `keep` is
+        the one with a larger `keep`, or drawn without a look at the truth.
+        """
+        if keep == 0:
+            return self._category(_EVENTS - 1, categories)
+        result, time, wait = np.full(len(self._starts), -1), np.zeros(len(self._starts)), -math.log(keep)
+        for event in range(_EVENTS):
+            time -= np.log(self.uniform(2 * event))
+            if (time > wait).all():
+                break
+            result = np.where(time > wait, result, self._category(event, categories))
+        return result
+
+    def _category(self, event: int, categories: int) -> Ints:
+        return np.minimum((self.uniform(2 * event + 1) * categories).astype(np.intp), categories - 1)
+
+    def _normal(self, octave: int, node: int) -> Floats:
+        return np.asarray(ndtri(self.uniform(((octave + 2**12) << 32) | node)))
+
+    def _encrypted(self, blocks: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        encryptor = self._cipher.encryptor()
+        words = encryptor.update(blocks.astype("<u8").tobytes()) + encryptor.finalize()
+        return np.frombuffer(words, dtype="<u8").reshape(-1, 2).astype(np.uint64, copy=False)
+
+
+def value_ids(values: Sequence[str]) -> Ids:
+    """Texts as 64-bit numbers that stand for them, (n,)."""
+    return np.fromiter(map(_number, values), dtype=np.uint64, count=len(values))
 
 
 def row_ids(ids: Any, n: int) -> Ids:
@@ -172,17 +267,23 @@ def open_noise(path: str | Path | None) -> KeyedNoise:
         path: a file that holds the key, or will: it is made, readable by its owner only, when it does not exist.
             `None` draws a key that lives in memory and dies with the process.
     """
-    if path is None:
-        return KeyedNoise(new_key())
+    return KeyedNoise(new_key() if path is None else open_key(path))
+
+
+def open_key(path: str | Path, *, make: bool = True) -> bytes:
+    """The key in a file: 32 bytes as 64 hexadecimal digits; it is made where there is none, unless told otherwise."""
     file = Path(path)
-    if not file.exists():
+    if make and not file.exists():
         try:
             write_whole(file, new_key().hex() + "\n", rights=0o600, new=True)
         except LowtideError:
             if not file.exists():  # otherwise another process has made one in the meantime
                 raise
     try:
-        return KeyedNoise(bytes.fromhex(file.read_text(encoding="ascii").strip()))
+        key = bytes.fromhex(file.read_text(encoding="ascii").strip())
+        if len(key) == KEY_BYTES:
+            return key
+        raise ValueError("length")
     except OSError as error:
         raise LowtideError(
             f"cannot read the key file {file}: {error.strerror}; name a file that you may read"

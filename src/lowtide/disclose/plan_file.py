@@ -14,12 +14,15 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from lowtide import modalities
-from lowtide.bundles import check_bundle_place, read_bundle, read_config, write_bundle
+from lowtide.bundles import check_bundle_place, check_seal, digest_of, read_bundle, read_config, seal, write_bundle
+from lowtide.disclose.budget import check_card
 from lowtide.disclose.card import Feature, ReleaseCard
+from lowtide.disclose.noise import KeyedNoise, open_key, open_noise
 from lowtide.errors import LowtideError, note
 from lowtide.files import sha256_of, write_whole
 from lowtide.formatting import html_of, text_of
@@ -27,7 +30,7 @@ from lowtide.interface import Reported
 from lowtide.protocols import Changed, Modality, Nouns, PlanView
 
 FORMAT = "lowtide-plan"
-VERSION = 3
+VERSION = 4
 _EARLIER = ("lowtide-picture-plan", "lowtide-text-plan", "lowtide-picture-hider", "lowtide-text-hider")
 _REMEDY = "make it again with `lowtide plan`"
 
@@ -69,41 +72,64 @@ class Plan(Reported):
         """The plan as tables and lines for a person, and as plain values."""
         return self.modality.view_plan(self)
 
+    @cached_property
+    def noise(self) -> KeyedNoise:
+        """Noise under a key that lives as long as this object: a second release by it draws the same."""
+        return open_noise(None)
+
     def parts(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The plan as plain JSON and tensors."""
         config, tensors = self.hider.parts()
         return {**config, "kind": self.kind, "secret": self.secret, "layout": dict(self.layout)}, tensors
 
-    def save(self, path: str | Path) -> Path:
-        """Write the plan: a single `.json` file where it needs no weights, else a folder. Keep it inside."""
-        target = Path(path)
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all that it says; release cards carry it."""
+        return digest_of(*self.parts())
+
+    def save(self, path: str | Path, *, sign: str | Path | None = None) -> Path:
+        """Write the plan: a single `.json` file where it needs no weights, else a folder. Keep it inside.
+
+        Args:
+            path: where to.
+            sign: the file of a key to sign it with, made when it does not exist; `load` can then ask for the signature.
+        """
+        target, key = Path(path), None if sign is None else open_key(sign)
         config, tensors = self.parts()
         if target.suffix != ".json":
-            write_bundle(target, config, tensors, form=FORMAT, version=VERSION, beside=self.card.files())
+            write_bundle(target, config, tensors, form=FORMAT, version=VERSION, beside=self.card.files(), key=key)
         elif tensors:
             raise LowtideError(
                 f"this plan needs weights, which a JSON file cannot hold; name a folder instead, such as "
                 f"{target.with_suffix('.lowtide').name}"
             )
         else:
-            head = {"format": FORMAT, "version": VERSION}
+            head = {"format": FORMAT, "version": VERSION, **seal(config, {}, key)}
             write_whole(target, json.dumps({**head, **config}, indent=2, allow_nan=False) + "\n")
         return target
 
     @classmethod
-    def load(cls, path: str | Path) -> Plan:
-        """Read a plan back, from a file or a folder."""
-        source = Path(path)
+    def load(cls, path: str | Path, *, signed_by: str | Path | None = None) -> Plan:
+        """Read a plan back, from a file or a folder; one that was edited is refused.
+
+        Args:
+            path: where it was saved.
+            signed_by: the file of the key that it must be signed with; without it, whoever can write the file and
+                compute its digest can change the plan.
+        """
+        source, key = Path(path), None if signed_by is None else open_key(signed_by, make=False)
         _check_format(source, read_config(source))
         if source.is_dir():
-            config, tensors = read_bundle(source, form=FORMAT, newest=VERSION)
+            config, tensors = read_bundle(source, form=FORMAT, newest=VERSION, key=key)
         else:
             config, tensors = read_config(source), {}
+            check_seal(source, config, tensors, key)
         try:
             modality = modalities.get(config["kind"])
             hider = modality.read_hider(config, tensors, source)
+            check_card(hider)
             return cls(modality.name, config["secret"], config["layout"], hider)
-        except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, RecursionError) as error:
             if isinstance(error, LowtideError) and str(source) in str(error):
                 raise
             detail = f": {error}" if isinstance(error, LowtideError) else ""
@@ -185,8 +211,8 @@ class Release:
 class Tally:
     """What the card says of the samples that are released, counted batch by batch."""
 
-    def __init__(self, card: ReleaseCard) -> None:
-        self._card, self.rows = card, 0
+    def __init__(self, card: ReleaseCard, plan_digest: str) -> None:
+        self._card, self.rows = replace(card, plan_sha256=plan_digest), 0
         self._hidden: Any = None
         self._units = self._changed = 0.0
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lowtide.attack.lower_bound import divergence_curve
 from lowtide.attack.panel import AttackReport
 from lowtide.checks import LowtideError, check_rows
 from lowtide.density.objectives import with_overlooked
@@ -240,6 +241,7 @@ class Rehearsal:
             attacks=(attacks.guess, *attacks.retrained),
             standing=self.standing(task),
             bound=self.check.bound,
+            divergence=divergence_curve(attacks),
             parameters={**common, **self.parameters, **left},
         )
 

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from torch import Tensor
 
-from lowtide.checks import LowtideError, count, one_of, within
+from lowtide.checks import LowtideError, count, limit_of, one_of, within
 from lowtide.disclose.budget import Parts, Point, density_parts, ordered_parts, read_density, read_mask, read_ordered
 from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
 from lowtide.images.encoder import Grid, Images
@@ -268,7 +268,7 @@ def read_threshold(config: Mapping[str, Any], tensors: Mapping[str, Tensor], gri
     """The fields that `threshold_parts` wrote."""
     masks = {name: read_mask(config[name], len(grid)) for name in ("keep", "hide")}
     density = read_density(config["density"], tensors, where)
-    return {"density": density, "epsilon": float(config["epsilon"]), **masks}
+    return {"density": density, "epsilon": limit_of(config["epsilon"]), **masks}
 
 
 BATCH = 256

@@ -230,7 +230,10 @@ class ImagePlanner:
     def _fixed(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         policy, check = make_plan(self.problem, goal=goal, kept=self.task.kept, tick=tick)
         ratios = self.problem.mechanism.ratios()
-        certificate = certify_fixed(self.task.stated_at, self.classes.prior, ratios=ratios, hidden=policy.hidden)
+        n = len(self.problem.codes)
+        certificate = certify_fixed(
+            self.task.stated_at, self.classes.prior, ratios=ratios, hidden=policy.hidden, rows=n
+        )
         return self._rehearsal(policy, check, certificate)
 
     def _sequential(self, goal: Goal | None, tick: Tick) -> Rehearsal:
@@ -241,8 +244,14 @@ class ImagePlanner:
             goal=goal,
             tick=tick,
         )
-        features = len(self.problem.mechanism.grid)
-        return self._rehearsal(policy, check, certify_sequential(policy.epsilon, self.classes.prior, features=features))
+        certificate = certify_sequential(
+            policy.epsilon,
+            self.classes.prior,
+            features=len(self.problem.mechanism.grid),
+            kept=bool(self.problem.keep.any()),
+            rows=len(self.problem.codes),
+        )
+        return self._rehearsal(policy, check, certificate)
 
     def _paper(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         problem, mechanism = self.problem, self.problem.mechanism
@@ -251,7 +260,8 @@ class ImagePlanner:
         policy = PaperPatches(density, self.task.threshold, problem.keep, problem.hide)
         # Pixels lie in [0, 1], where radius and diameter are both √(pixels · channels).
         radii = np.sqrt(mechanism.grid.sizes * mechanism.grid.channels)
-        certificate = certify_paper(policy.epsilon, self.classes.prior, radii=radii, scale=mechanism.lam or np.inf)
+        n, scale = len(problem.codes), mechanism.lam or np.inf
+        certificate = certify_paper(policy.epsilon, self.classes.prior, radii=radii, scale=scale, rows=n)
         return self._rehearsal(policy, problem.check(policy), certificate)
 
     def _options(self) -> Any:

@@ -12,6 +12,7 @@ from lowtide.interface import Attack
 from lowtide.protocols import Modality
 from lowtide.report import charts, words
 from lowtide.report.charts import Tradeoff, duels, read_budget, tradeoff
+from lowtide.report.divergence import divergence
 from lowtide.report.html import FEWEST, Findings, Mark, Outline, Report, Scan, Section, fill
 from lowtide.report.svg import stand_alone
 from lowtide.report.words import view_card
@@ -51,6 +52,7 @@ def make_report(
         *(section for section in own if not section.single),
         *_tradeoff(found),
         *_attacks(found),
+        *divergence(found),
         *_change(found),
         *(section for section in own if section.single),
         *_card(found, kind),

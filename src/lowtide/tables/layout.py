@@ -5,6 +5,7 @@ Noise on columns: how much of it keeps a promise, how a promise is shared betwee
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import Any, Literal
 
 import numpy as np
@@ -70,7 +71,7 @@ def ranges(encoder: TableEncoder, rows: Any, bounds: Bounds | None) -> tuple[Flo
 
     Args:
         encoder: which columns hold numbers.
-        rows: (n, encoded columns) reference rows; their smallest and largest values count where no bounds are given.
+        rows: (n, encoded columns) reference rows, whose range counts where no bounds are given, rounded outwards.
         bounds: one pair for all columns of numbers, or a pair for some of them by name. The range of dates, in days
             since 1970-01-01, is given by name only: a pair that suits all numbers is none of theirs.
     """
@@ -83,10 +84,50 @@ def ranges(encoder: TableEncoder, rows: Any, bounds: Bounds | None) -> tuple[Flo
             raise LowtideError(f"rows must have {column_starts(encoder)[-1]} encoded columns, got {rows.shape[1]}")
         ends = (rows.min(axis=0), rows.max(axis=0))
         least, most = (np.asarray(end.toarray() if sparse.issparse(end) else end).ravel() for end in ends)
-        low[number], high[number] = least[starts[number]], most[starts[number]]
+        low[number], high[number] = rounded_range(least[starts[number]], most[starts[number]])
     for place, (bottom, top) in given.items():
         low[place], high[place] = bottom, top
     return low, high
+
+
+def rounded_range(low: ArrayLike, high: ArrayLike) -> tuple[Floats, Floats]:
+    """Ranges (columns,) rounded outwards to steps of 1, 2 or 5 times a power of ten, a tenth to a quarter of the range.
+
+    A release that is clipped to its range shows the ends of it: the smallest and largest value of the data would be
+    somebody's. A single value stays as it is.
+    """
+    low, high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+    wide = np.where(low < high, high - low, 1.0)
+    decade = 10.0 ** np.floor(np.log10(wide / 4))
+    step = decade * np.select([wide / 4 >= 5 * decade, wide / 4 >= 2 * decade], [5.0, 2.0], 1.0)
+    rounded = np.floor(low / step) * step, np.ceil(high / step) * step
+    return np.where(low < high, rounded[0], low), np.where(low < high, rounded[1], high)
+
+
+def read_bounds(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Bounds by column from texts such as `age=0:120` or `born=1900-01-01:2020-12-31`."""
+    found = {}
+    for text in texts:
+        name, _, pair = text.rpartition("=")
+        try:
+            low, high = (_end(end) for end in pair.split(":"))
+        except ValueError as error:
+            raise LowtideError(f"bounds must read COLUMN=LOW:HIGH, such as age=0:120, got {text!r}") from error
+        found[name] = _pair(f"bounds of {name!r}", (low, high))
+    return found
+
+
+def _end(text: str) -> float:
+    """A number, or a day as days since 1970-01-01."""
+    try:
+        return float(text)
+    except ValueError:
+        return float((date.fromisoformat(text.strip()) - date(1970, 1, 1)).days)
+
+
+def bounded(encoder: TableEncoder, bounds: Bounds | None) -> set[int]:
+    """The places of the input columns whose range is given."""
+    return set(_given(encoder, column_names(encoder), bounds))
 
 
 def _given(encoder: TableEncoder, names: tuple[str, ...], bounds: Bounds | None) -> dict[int, tuple[float, float]]:
@@ -212,40 +253,19 @@ def scales(
     return (calibrated if lam is None else lam), keeps
 
 
-def add_noise(values: Floats32, normal: Floats, scale: Floats, low: Floats, high: Floats, *, clip: bool) -> Floats32:
+def add_noise(values: Floats32, drawn: Floats, low: float, high: float, *, clip: bool) -> Floats32:
     """Gaussian noise on numbers of a bounded range.
 
     Args:
-        values: (n, columns); clipped to the range first, which is what makes its diameter true.
-        normal: (n, columns) standard normal numbers.
-        scale: (columns,) λ.
-        low: (columns,) lower ends of the ranges.
-        high: (columns,) upper ends.
+        values: (n,); clipped to the range first, which is what makes its diameter true.
+        drawn: (n,) the noise.
+        low: lower end of the range.
+        high: upper end.
         clip: whether the sum is clipped to the range again; post-processing, which never raises E_γ.
 
     Returns:
-        (n, columns) sums of doubles, rounded to single precision: the last bits of a double, from which values could be
-        told apart, do not get out.
+        (n,) sums of doubles, rounded to single precision: the last bits of a double, from which values could be told
+        apart, do not get out.
     """
-    noised = np.clip(values.astype(np.float64), low, high) + scale * normal
+    noised = np.clip(values.astype(np.float64), low, high) + drawn
     return (np.clip(noised, low, high) if clip else noised).astype(np.float32)
-
-
-def answer(truth: Floats32, uniform: Floats, keep: float) -> Floats32:
-    """Randomised response on one-hot rows; a category the encoder does not know is answered evenly.
-
-    Args:
-        truth: (n, k) one-hot, or all zeros for an unknown category.
-        uniform: (n,) numbers in (0, 1).
-        keep: the probability of telling the truth outright.
-
-    Returns:
-        (n, k) one-hot.
-    """
-    k, known = truth.shape[1], truth.any(axis=1)
-    leakage = known & (uniform < keep)
-    # Where it is not told, (u − keep)/(1 − keep) is uniform again; for an unknown category u itself is.
-    again = np.where(known, (uniform - keep) / max(1.0 - keep, np.finfo(float).tiny), uniform)
-    again = np.clip(again, 0.0, 1.0)  # where it is told the quotient is of no use, and may be huge
-    drawn = np.minimum((again * k).astype(np.intp), k - 1)
-    return np.eye(k, dtype=np.float32)[np.where(leakage, truth.argmax(axis=1), drawn)]

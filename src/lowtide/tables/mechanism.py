@@ -7,8 +7,6 @@ range: values are clipped to it before noise is added.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,7 +17,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from lowtide.checks import LowtideError, check_shape, one_of, within
-from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
+from lowtide.disclose.noise import Ids, KeyedNoise, row_ids, value_ids
 from lowtide.features import Features
 from lowtide.tables import layout
 from lowtide.tables.encoder import TableEncoder, read_encoder
@@ -201,8 +199,7 @@ class TableMechanism:
         Args:
             rows: (n, encoded columns).
             hidden: (m,) or (n, m), true where a feature is hidden.
-            noise: keyed noise. The mechanism uses a stream of its own: releases by different mechanisms under one key
-                have independent noise.
+            noise: keyed noise: a cell keeps its noise as long as its value stays the same, under any plan.
             ids: n row ids; see `noise.row_ids`.
         """
         result = self._rows(rows)
@@ -214,16 +211,15 @@ class TableMechanism:
             numbers = row_ids(ids, len(result))
             if noise is None:
                 raise LowtideError("hidden features need noise; give noise=KeyedNoise(key), with a key from new_key()")
-            stream = noise.derive(self._digest)
             for j in drawn:
-                self._draw(result, np.flatnonzero(each[:, j]), numbers, stream, j)
+                for column in self._noisy[j]:
+                    self._draw(result, np.flatnonzero(each[:, j]), numbers, noise, column)
         return result
 
     def to_config(self) -> dict[str, Any]:
         """Plain JSON. What stands under `private` was learnt from the data and is not for publication."""
         encoder, features = self.encoder, self.features
         private = {name: [None if np.isnan(end) else float(end) for end in getattr(self, name)] for name in _ENDS}
-        # Only where there are any: what a mechanism draws depends on all that is written here.
         plain = TableEncoder(encoder.names, encoder.categories)
         learnt = {
             name: list(getattr(encoder, name)) for name in _LEARNT if getattr(encoder, name) != getattr(plain, name)
@@ -258,7 +254,7 @@ class TableMechanism:
 
     @cached_property
     def _noisy(self) -> list[list[int]]:
-        """For each feature its input columns that need noise; their order is their place in the noise of the row."""
+        """For each feature its input columns that need noise."""
         columns: list[list[int]] = [[] for _ in self.features.names]
         for j, owner in enumerate(self._owners):
             if self.kinds[j] in ("gaussian", "response"):
@@ -276,11 +272,6 @@ class TableMechanism:
         redacted = np.repeat([kind == "redact" for kind in self.kinds], self.encoder.widths)
         return shown, redacted | (number & ~first)
 
-    @cached_property
-    def _digest(self) -> bytes:
-        text = json.dumps(self.to_config(), sort_keys=True, allow_nan=False)
-        return hashlib.blake2b(text.encode()).digest()
-
     def _rows(self, rows: ArrayLike) -> Floats32:
         if sparse.issparse(rows):
             raise LowtideError("rows are sparse, and a mechanism needs dense ones; give rows.toarray()")
@@ -294,23 +285,27 @@ class TableMechanism:
             raise LowtideError(f"hidden has {len(mask)} rows and the table {n}; give one choice, or one per row")
         return mask
 
-    def _draw(self, result: Floats32, rows: Ints, ids: Ids, noise: KeyedNoise, feature: int) -> None:
-        """Put the noised and the randomly answered columns of one feature into the given rows."""
-        columns = np.array(self._noisy[feature])
-        number = np.array([self.kinds[j] == "gaussian" for j in columns])
-        if number.any():
-            low, high = self.low[columns[number]], self.high[columns[number]]
-            cells = np.ix_(rows, self._starts[columns[number]])
-            normal = noise.normal(ids[rows], feature, len(columns))[:, number]
-            result[cells] = layout.add_noise(
-                result[cells], normal, (self.lam or 0.0) * (high - low), low, high, clip=self.clip
-            )
-        if not number.all():
-            uniform = noise.uniform(ids[rows], feature, len(columns))
-            for place in np.flatnonzero(~number):
-                j = columns[place]
-                cells = np.ix_(rows, np.arange(self._starts[j], self._starts[j + 1]))
-                result[cells] = layout.answer(result[cells], uniform[:, place], float(self.keeps[j]))
+    def _draw(self, result: Floats32, rows: Ints, ids: Ids, noise: KeyedNoise, column: int) -> None:
+        """Put a noised or randomly answered input column into the given rows.
+
+        Its noise is that of the column's name, not of its place in this plan: another plan gives no second look.
+        """
+        name = layout.column_names(self.encoder)[column]
+        start, end = self._starts[column], self._starts[column + 1]
+        if self.kinds[column] == "gaussian":
+            low, high = self.low[column], self.high[column]
+            values = result[rows, start]
+            drawn = noise.cells(name, ids[rows], values).gaussian((self.lam or 0.0) * (high - low))
+            result[rows, start] = layout.add_noise(values, drawn, low, high, clip=self.clip)
+            return
+        truth = result[rows, start:end]
+        texts = value_ids([*(self.encoder.categories[column] or ()), ""])
+        codes = np.where(truth.any(axis=1), truth.argmax(axis=1), -1)
+        cells = noise.cells(name, ids[rows], texts[codes])
+        answered = cells.answers(float(self.keeps[column]), end - start)
+        codes = np.where(answered < 0, codes, answered)
+        # A category that the encoder does not know is answered evenly.
+        result[rows, start:end] = np.eye(end - start)[np.where(codes < 0, cells.answers(0.0, end - start), codes)]
 
 
 def _read_config(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,9 @@ class TableOptions:
         (), "override a column's type: COLUMN=number|integer|text|boolean|date", metavar="C=T", flag="type"
     )
     encoding: str = option("utf-8", "of a CSV file")
+    bounds: tuple[str, ...] = option(
+        (), "range of a noised column, learnt from the data otherwise: age=0:120", verbs=("plan",), metavar="C=LOW:HIGH"
+    )
     ids: str | None = option(
         None, "column that tells rows apart, where noise is drawn", verbs=("release",), metavar="COLUMN"
     )

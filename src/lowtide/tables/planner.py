@@ -15,7 +15,7 @@ from scipy import sparse
 
 from lowtide.density.fitting import read_features
 from lowtide.disclose.card import Feature, ReleaseCard
-from lowtide.disclose.certificate import Certificate, certify_fixed, certify_paper, certify_sequential
+from lowtide.disclose.certificate import Certificate, certify_fixed, certify_paper, certify_sequential, safe_prior
 from lowtide.disclose.membership import membership
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
 from lowtide.disclose.rehearsal import Check, Goal, Rehearsal, Task, Tick, read_secret, read_utility
@@ -25,7 +25,7 @@ from lowtide.labels import Classes
 from lowtide.splits import stream
 from lowtide.tables.encoder import TableEncoder, read_table
 from lowtide.tables.hider import TableHider, names_of
-from lowtide.tables.layout import Bounds, constants, owners
+from lowtide.tables.layout import Bounds, bounded, column_names, constants, owners, read_bounds
 from lowtide.tables.mechanism import TableMechanism
 from lowtide.tables.noising import noise_instead
 from lowtide.tables.planning_attackers import LabelledRows
@@ -41,15 +41,22 @@ class TableSettings:
     """What only the Obfuscator of tables takes.
 
     Attributes:
-        bounds: the valid range of numeric columns, a pair for all or one per name; by default that of the reference
-            data. Values are clipped to it.
+        bounds: the valid range of numeric columns, a pair for all, one per name, or texts such as `age=0:120`; by
+            default that of the reference data, rounded outwards. Values are clipped to it.
         categorical: how `gaussian` hides categories: `redact`, or `response` for randomised response.
         fill: what a redacted number becomes.
     """
 
-    bounds: Bounds | None = None
+    bounds: Bounds | Sequence[str] | None = None
     categorical: Literal["redact", "response"] = "redact"
     fill: float = 0.0
+
+    @property
+    def ranges(self) -> Bounds | None:
+        """The bounds, read."""
+        if isinstance(self.bounds, Sequence) and all(isinstance(text, str) for text in self.bounds):
+            return read_bounds(self.bounds) or None  # type: ignore[arg-type]
+        return self.bounds  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +155,7 @@ class TablePlanner:
             ratios=mechanism.ratios(),
             hidden=policy.hidden,
             responses=answers,
+            rows=len(self.problem.data.codes),
         )
         return self._rehearsal(policy, check, mechanism, certificate)
 
@@ -184,7 +192,15 @@ class TablePlanner:
             responses=[mechanism.responses(j) for j in range(len(problem.features))],
         )
         total = policy.rule.total if running else each
-        certificate = certify_sequential(total, prior, features=len(problem.features), membership=term, running=running)
+        certificate = certify_sequential(
+            total,
+            prior,
+            features=len(problem.features),
+            membership=term,
+            running=running,
+            kept=bool(problem.keep.any()),
+            rows=len(problem.data.codes),
+        )
         return self._rehearsal(policy, check, mechanism, certificate)
 
     def _paper(self, goal: Goal | None, tick: Tick) -> Rehearsal:
@@ -195,7 +211,8 @@ class TablePlanner:
         policy = PaperColumns(plain, self.task.threshold, problem.keep, problem.hide)
         # In units of the ranges every column lies in [0, 1], where radius and diameter are both √columns.
         radii = mechanism.ratios() * (mechanism.lam or 1.0)
-        certificate = certify_paper(policy.epsilon, self.classes.prior, radii=radii, scale=mechanism.lam or np.inf)
+        n, scale = len(problem.data.codes), mechanism.lam or np.inf
+        certificate = certify_paper(policy.epsilon, self.classes.prior, radii=radii, scale=scale, rows=n)
         check = problem.check(policy.flags(problem.data.rows, problem.standins))
         return self._rehearsal(policy, check, mechanism, certificate)
 
@@ -207,6 +224,14 @@ class TablePlanner:
         flags = policy.flags(problem.data.rows, problem.standins)
         features = problem.features
         noised = _names(features, mechanism.ratios() > 0) if task.mechanism == "mixed" else []
+        given, names = bounded(mechanism.encoder, task.settings.ranges), column_names(mechanism.encoder)
+        cells = flags[:, owners(mechanism.encoder, features)]
+        # Row by row any column may be hidden in later data.
+        noisy = [
+            j
+            for j, kind in enumerate(mechanism.kinds)
+            if kind == "gaussian" and (task.policy != "fixed" or cells[:, j].any())
+        ]
         return Rehearsal(
             policy,
             mechanism,
@@ -214,12 +239,13 @@ class TablePlanner:
             certificate,
             features=tuple(Feature(*pair) for pair in zip(features.names, flags.mean(axis=0), strict=True)),
             rows=len(flags),
-            changed=float(flags[:, owners(mechanism.encoder, features)].mean()),
+            changed=float(cells.mean()),
             described=task.mechanism,
             parameters={
                 "delta": task.delta,
                 "lam": mechanism.lam,
                 "noised": tuple(noised),
+                "ranges_learnt": tuple(names[j] for j in noisy if j not in given),
                 "categorical": task.settings.categorical,
                 "keep": listed(task.keep),
                 "hide": listed(task.hide),
@@ -229,7 +255,7 @@ class TablePlanner:
     def _noisy(self) -> TableMechanism:
         """For `mixed`: noise on every number that has a range."""
         encoder, features, rows = self.problem.mechanism.encoder, self.problem.features, self.problem.data.rows
-        bounds, fill = self.task.settings.bounds, self.task.settings.fill
+        bounds, fill = self.task.settings.ranges, self.task.settings.fill
         flat = constants(encoder, features, rows, bounds)
         return TableMechanism.build(
             encoder, features, rows, kind="gaussian", lam=1.0, bounds=bounds, fill=fill, keep=flat
@@ -268,8 +294,8 @@ def _mechanism(task: Task, encoder: TableEncoder, features: Features, rows: Any,
         # Without δ, ε is the threshold of the policy and no promise about noise.
         epsilon=None if task.delta is None else task.epsilon,
         delta=task.delta,
-        prior=classes.prior,
-        bounds=task.settings.bounds,
+        prior=safe_prior(classes.prior, len(rows)),
+        bounds=task.settings.ranges,
         fill=task.settings.fill,
         keep=listed(task.keep),
     )

@@ -23,11 +23,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lowtide.checks import LowtideError, limit_of
 from lowtide.density.artefact import Density
 from lowtide.density.critics.base import Disclosures, Masked
 from lowtide.density.objectives import Options, normalise
 from lowtide.disclose.budget import Parts, Point, density_parts, point_config, read_density, read_mask, read_point
-from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.splits import generator
 from lowtide.tables.planning_attackers import PATIENCE, WIDE, LabelledRows, doubled, economical, fit_critic
@@ -126,7 +126,7 @@ class PaperColumns:
     ) -> PaperColumns:
         """Rebuild what `parts` gave."""
         keep, hide = (read_mask(config[name], len(features)) for name in ("keep", "hide"))
-        return cls(read_density(config["density"], tensors, where), float(config["epsilon"]), keep, hide)
+        return cls(read_density(config["density"], tensors, where), limit_of(config["epsilon"]), keep, hide)
 
 
 _ROUNDS = 6
@@ -224,7 +224,7 @@ class SequentialColumns:
     ) -> SequentialColumns:
         """Rebuild what `parts` gave."""
         rule = config["rule"]
-        each, total = (np.inf if rule[name] is None else float(rule[name]) for name in ("each", "total"))
+        each, total = (np.inf if rule[name] is None else limit_of(rule[name]) for name in ("each", "total"))
         keep, hide = (read_mask(rule[name], len(features)) for name in ("keep", "hide"))
         density = read_density(config["density"], tensors, where)
         return cls(density, Rule(each, total, keep, hide), config["rounds"], config["unsettled"])

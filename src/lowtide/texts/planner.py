@@ -151,16 +151,16 @@ class TextPlanner:
 
     def rehearse(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         """Plan, and attack a rehearsal of the release."""
-        problem, prior = self.problem, self.classes.prior
+        problem, prior, n = self.problem, self.classes.prior, len(self.problem.codes)
         traces = (_TRACES[problem.how], _UNKNOWN)
         if self.density is not None:
             epsilon = self.task.threshold
             paper = PaperTerms(problem.encoder.vocabulary, self.density, epsilon, problem.keep, problem.hide)
-            said = Certificate("paper", epsilon, full_disclosure(epsilon, prior), (_PAPER, _SHOWN, *traces))
+            said = Certificate("paper", epsilon, full_disclosure(epsilon, prior, n), (_PAPER, _SHOWN, *traces))
             return self._rehearsal(paper, problem.check(paper), said, None)
         epsilon = self.task.stated_at
         policy, check = make_plan(problem, goal=goal, kept=self.task.kept, tick=tick)
-        said = Certificate("fixed", epsilon, full_disclosure(epsilon, prior), (_SHOWN, _FIXED, *traces))
+        said = Certificate("fixed", epsilon, full_disclosure(epsilon, prior, n), (_SHOWN, _FIXED, *traces))
         return self._rehearsal(policy, check, said, int(policy.hidden.sum()))
 
     def hider(self, rehearsal: Rehearsal, card: ReleaseCard) -> TextHider:

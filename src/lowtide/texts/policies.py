@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lowtide.checks import LowtideError, within
+from lowtide.checks import LowtideError, limit_of, within
 from lowtide.disclose.budget import (
     Budget,
     Parts,
@@ -173,4 +173,4 @@ class PaperTerms:
         """Rebuild what `parts` gave."""
         keep, hide = (read_mask(tensors[name].numpy(), len(vocabulary)) for name in ("keep", "hide"))
         density = read_density(config["density"], tensors, where)
-        return cls(vocabulary, density, float(config["epsilon"]), keep, hide)
+        return cls(vocabulary, density, limit_of(config["epsilon"]), keep, hide)

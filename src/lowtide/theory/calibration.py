@@ -34,7 +34,7 @@ def scale_for(
         delta: δ in (0, 1).
         distance: D ≥ 0, the diameter of the set the feature lives in.
         prior: π = p(s) in (0, 1); `None` for the paper's form, which holds for every prior.
-        direction: which tail to bound when a prior is given; `both` by default.
+        direction: which divergence to bound when a prior is given; `both` by default.
 
     Returns:
         λ, never below the optimum; 0 where the raw value already keeps the guarantee (D = 0, or a prior and ε
@@ -69,7 +69,7 @@ def epsilon_for(
         distance: D ≥ 0.
         scale: λ > 0, or infinity.
         prior: π in (0, 1), or `None` for the paper's form.
-        direction: which tail to bound when a prior is given.
+        direction: which divergence to bound when a prior is given.
 
     Returns:
         ε, at or above the optimum by at most 1e-6 relative or 1e-9 absolute.

@@ -2,7 +2,8 @@
 
 It bounds what a release reveals about a secret: `E_γ(P_{Y|s}‖P_Y)` (*forward*) is the most by which the probability
 of an event given `s` exceeds γ times its probability overall, `E_γ(P_Y‖P_{Y|s})` (*reverse*) the same with the two
-exchanged. Equation numbers are those of Hsu, Asoodeh and Calmon (2020).
+exchanged. It does not bound `Pr(i > ε | s)`: what follows is `Pr(i > ε + t | s) ≤ E_γ/(1 − e^{−t})`. Equation numbers
+are those of Hsu, Asoodeh and Calmon (2020).
 
 Everything is computed in the log domain and without cancellation: relative accuracy is better than 1e-9 for
 every representable value, and the result is never negative and never NaN.

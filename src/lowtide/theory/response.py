@@ -74,7 +74,7 @@ def keep_for(
         delta: δ in [0, 1); 0 asks for a pure bound on the privacy loss.
         categories: k ≥ 2.
         prior: π in (0, 1); `None` for a bound that holds for every prior.
-        direction: which tail to bound when a prior is given.
+        direction: which divergence to bound when a prior is given.
     """
     one_of("direction", direction, DIRECTIONS)
     if prior is not None and direction == "both":

@@ -1,4 +1,4 @@
-"""How many samples the paper's theory requires."""
+"""How many samples the paper's formula asks for; a calculator, no promise."""
 
 import math
 
@@ -14,10 +14,10 @@ def tide(
     radius: float = 1.0,
     delta: float = 0.05,
 ) -> int:
-    """Return the smallest n that suffices for uniform error η (paper, Thm 5, Eq. 33 and Eq. 35).
+    """Return the smallest n that satisfies the paper's condition for error η (paper, Thm 5, Eq. 33 and Eq. 35).
 
-    `n > 32 M² (d·log(16·L·C·√d / η) + log(2/δ)) / η²`. A worst-case figure: it grows with the number of
-    weights and is far above what a held-out evaluation shows to be enough.
+    `n > 32 M² (d·log(16·L·C·√d / η) + log(2/δ)) / η²`. The error it is about is that of the objective, not of the
+    density, and the constant lacks a factor of the order e^{2M}: no promise follows.
 
     Args:
         error: η > 0, in nats.
@@ -25,7 +25,7 @@ def tide(
         trim: M > 0, the bound on |g|.
         lipschitz: L > 0, of the critic in its weights.
         radius: C > 0, of the ball the weights live in.
-        delta: δ in (0, 1), the probability of failing.
+        delta: δ in (0, 1), the probability of failing that the paper states.
     """
     eta = float(within("error", error, 0.0, math.inf, low_open=True, high_open=True))
     m = float(within("trim", trim, 0.0, math.inf, low_open=True, high_open=True))
