@@ -41,7 +41,9 @@ def percent(share: float) -> str:
 
 
 def percents(share: Estimate) -> str:
-    """A share with its interval, in percent."""
+    """A share with its interval, in percent; where nothing was found, the most that could have gone unseen."""
+    if not share.found and share.high > 0:
+        return f"none found; at most {percent(share.high)}"
     return f"{percent(share.value)} [{percent(share.low)}, {percent(share.high)}]"
 
 

@@ -31,6 +31,7 @@ from lowtide.report.html import write_report
 from lowtide.report.sections import make_report
 
 _WARN_BUDGET = 0.5  # nats about any class, for one text
+_COMMON = ("kept", "epsilon", "delta", "lam", "certify", "strict")  # options of every plan that are not arguments
 
 
 def scan(
@@ -102,9 +103,7 @@ def plan(
     Returns:
         The plan: `save(path)` keeps it for any number of releases.
     """
-    common = {
-        name: options.pop(name) for name in ("kept", "epsilon", "delta", "lam", "certify", "strict") if name in options
-    }
+    common = {name: options.pop(name) for name in _COMMON if name in options}
     steps, kind = options.pop("steps", None), options.pop("kind", None)
     modality, said = _kind(data, "plan", kind, options)
     opened = modality.open(data, secret, said, progress=progress)

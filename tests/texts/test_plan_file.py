@@ -1,6 +1,7 @@
 """A plan for texts: saved, loaded, used on files; the secret never comes through."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -100,7 +101,8 @@ def test_a_saved_plan_does_the_same(tmp_path, file, how):
     assert "zorrik" in config
     for name in ("card.json", "card.md"):
         card = (tmp_path / "plan" / name).read_text()
-        assert not [word for word in (*PLAIN, *TELLING[0], *TELLING[1], "OKAPI", "ZEBRA") if word in card]
+        shown = set(re.findall(r"\w+", card))
+        assert not shown & {*PLAIN, *TELLING[0], *TELLING[1], "OKAPI", "ZEBRA"}
 
 
 @pytest.mark.filterwarnings("ignore:left out")

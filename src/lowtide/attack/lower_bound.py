@@ -130,7 +130,7 @@ def share_estimate(values: ArrayLike) -> Estimate:
     numbers = np.asarray(values, dtype=np.float64)
     hits, n = float(numbers.sum()), len(numbers)
     low, high = float(lower_limit(hits, n, 0.025)), float(upper_limit(hits, n, 0.025))
-    return Estimate(hits / n, min(low, hits / n), high, n)
+    return Estimate(hits / n, min(low, hits / n), high, n, found=hits > 0)
 
 
 def _excess(i: Floats, epsilon: float) -> Floats:
@@ -141,7 +141,7 @@ def _excess(i: Floats, epsilon: float) -> Floats:
 def _largest(found: list[Estimate]) -> Estimate:
     """The largest over classes; its interval holds it where theirs hold theirs."""
     top = max(found, key=lambda estimate: estimate.value)
-    return Estimate(top.value, max(e.low for e in found), max(e.high for e in found), top.n)
+    return Estimate(top.value, max(e.low for e in found), max(e.high for e in found), top.n, found=top.found)
 
 
 @dataclass(frozen=True)

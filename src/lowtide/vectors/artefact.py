@@ -102,8 +102,9 @@ class Structured:
         if pairwise is not None:
             arrays["pairwise.weights"] = pairwise.weights
             for name, basis in (("phi", pairwise.phi), ("psi", pairwise.psi)):
-                # An infinite scale marks a constant feature.
-                arrays |= {f"{name}.mean": basis.mean, f"{name}.scale": basis.scale}
+                # A scale of 0 marks a constant feature, whose scale is infinite: a bundle holds finite numbers only.
+                scale = np.where(np.isfinite(basis.scale), basis.scale, 0.0)
+                arrays |= {f"{name}.mean": basis.mean, f"{name}.scale": scale}
         tensors = {name: torch.from_numpy(np.array(value, dtype=np.float64)) for name, value in arrays.items()}
         if self.residual is not None:
             tensors |= {f"residual.{k}": value for k, value in enumerate(self.residual.nets.values)}
@@ -129,7 +130,9 @@ class Structured:
             base = Copula(array("copula.left"), array("copula.right"), array("copula.rho"))
         if settings["degrees"] is not None:
             phi, psi = (
-                Hermite(degree, array(f"{name}.mean"), array(f"{name}.scale"))
+                Hermite(
+                    degree, array(f"{name}.mean"), np.where(array(f"{name}.scale") > 0, array(f"{name}.scale"), np.inf)
+                )
                 for name, degree in zip(("phi", "psi"), settings["degrees"], strict=True)
             )
             base = Sum(base, Pairwise(phi, psi, array("pairwise.weights")))
