@@ -221,14 +221,15 @@ def _hidden_by_value(case: Case, fitted: Obfuscator, rows: pa.Table, s: Labels) 
 def jobs(seed: int, *, quick: bool) -> list[tuple[str, int, PolicyName, str, Budget, int, bool]]:
     """What to plan: every law at every size, each with all budgets, and in turn all policies and mechanisms."""
     found: list[tuple[str, int, PolicyName, str, Budget, int, bool]] = []
-    sizes, repeats = ((300, 1000), 1) if quick else (_SIZES, 3)
+    sizes, repeats = ((300, 1000, 2000), 1) if quick else (_SIZES, 3)
     for k, ((name, case), n, budget, repeat) in enumerate(product(laws().items(), sizes, _BUDGETS, range(repeats))):
         usable = [how for how in _HOW if not case.texts or how[1] == "redact"]
         few = case.world.atoms.shape[1] <= 4  # noise on more columns has no exact law
         usable = [how for how in usable if few or how[1] == "redact"]
         policy, mechanism = usable[(k + repeat) % len(usable)]
         found.append((name, n, policy, mechanism, budget, seed + k, repeat == 0))
-    return found[:: 8 if quick else 1]
+    # A prime step visits every law, size and budget in turn.
+    return found[:: 7 if quick else 1]
 
 
 def summary(runs: list[Run]) -> list[tuple[object, ...]]:
