@@ -91,6 +91,19 @@ def one_hot(column: Any, categories: tuple[str, ...], other: bool) -> Floats32:
     return rows
 
 
+def texts_of(column: Any) -> tuple[list[str], Ints]:
+    """Texts, and which of them each cell prints as, (n,); −1 where it is missing."""
+    texts, cells = _texts(column)
+    distinct: dict[str, int] = {}
+    places = np.array([distinct.setdefault(text, len(distinct)) for text in texts], dtype=np.intp)[cells]
+    return list(distinct), np.where(np.asarray(column.is_null().to_list(), dtype=bool), -1, places)
+
+
+def numbers_of(column: Any, leakage: DateUnit | None) -> Floats:
+    """A column of numbers, or of dates as days since 1970-01-01, in double precision; NaN where one is missing."""
+    return _read(column, leakage, lenient=False)
+
+
 def _texts(column: Any) -> tuple[list[str], Ints]:
     """Texts, and which of them each cell prints as, (n,).
 
@@ -233,7 +246,7 @@ _FIRST, _LAST = (day.toordinal() - _EPOCH.toordinal() for day in (dt.date(1, 1, 
 _NANOSECOND_DAYS = 106_750
 
 
-def to_dtype(values: Floats32, dtype: np.dtype[Any]) -> NDArray[Any]:
+def to_dtype(values: Floats | Floats32, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Numbers as a NumPy type: rounded for whole numbers and booleans, clipped to what the type can hold."""
     wide = np.asarray(values, dtype=np.float64)
     if dtype.kind == "b":
@@ -248,7 +261,7 @@ def to_dtype(values: Floats32, dtype: np.dtype[Any]) -> NDArray[Any]:
     return wide.astype(object)
 
 
-def to_numbers(values: Floats32, column: Any) -> Any:
+def to_numbers(values: Floats | Floats32, column: Any) -> Any:
     """The same for a column of a data frame."""
     if column.dtype == nw.Boolean:
         return to_dtype(values, np.dtype(bool)).tolist()
@@ -261,7 +274,7 @@ def to_numbers(values: Floats32, column: Any) -> Any:
     return to_dtype(values, np.dtype(str(column.dtype).lower()))
 
 
-def to_dates(days: Floats32, column: Any, leakage: DateUnit) -> list[Any]:
+def to_dates(days: Floats | Floats32, column: Any, leakage: DateUnit) -> list[Any]:
     """Days since 1970-01-01 as dates of a column's type, in its time zone.
 
     Args:
