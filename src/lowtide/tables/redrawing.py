@@ -25,7 +25,7 @@ from lowtide.theory import redraw as theory
 from lowtide.training import one_thread
 from lowtide.types import Bools, Floats, Ints
 
-FOLDS = 5
+_FOLDS = 5
 _PROPOSALS = 24
 _WIDE_PROPOSALS = 48  # with a budget the limits of a step are found from them
 _ROWS_AT_ONCE = 20_000
@@ -133,6 +133,7 @@ class RedrawColumns:
         kept: columns that are released as they are, before all others.
         passes: the features in the order of their release, for each pass.
         width: how far `log P'_s/R` of a row may be from 0, the same for all classes.
+        folds: how many there are.
         seed: of the folds.
     """
 
@@ -141,6 +142,7 @@ class RedrawColumns:
     kept: tuple[int, ...]
     passes: tuple[tuple[RedrawStep, ...], ...]
     width: float
+    folds: int
     seed: int
 
     def release(self, codes: Floats, classes: Ints, secret: Ints, ids: Ids, noise: KeyedNoise) -> Released:
@@ -153,7 +155,9 @@ class RedrawColumns:
             ids: (n,) of the rows.
             noise: where draws come from.
         """
-        rows = _Rows(self.coded, self.kept, codes, classes, secret, ids, folds_of(ids, self.seed), self.width)
+        rows = _Rows(
+            self.coded, self.kept, codes, classes, secret, ids, folds_of(ids, self.folds, self.seed), self.width
+        )
         for number, steps in enumerate(self.passes):
             rows.begin()
             for step in steps:
@@ -177,6 +181,7 @@ class RedrawColumns:
             "kept": list(self.kept),
             "passes": [[list(step.columns) for step in steps] for steps in self.passes],
             "width": None if np.isinf(self.width) else self.width,
+            "folds": self.folds,
             "seed": self.seed,
         }
 
@@ -196,7 +201,7 @@ class RedrawColumns:
                 past += own
             passes.append(tuple(steps))
         width = np.inf if config["width"] is None else float(config["width"])
-        return cls(coded, kept, tuple(passes), width, int(config["seed"]))
+        return cls(coded, kept, tuple(passes), width, int(config["folds"]), int(config["seed"]))
 
 
 class _Rows:
@@ -276,7 +281,7 @@ def fit_redraw(
     Returns:
         The policy, and what it releases of these rows under the noise of the rehearsal.
     """
-    rows = _Rows(coded, kept, codes, classes, secret, ids, folds_of(ids, seed), width)
+    rows = _Rows(coded, kept, codes, classes, secret, ids, folds_of(ids, _FOLDS, seed), width)
     done: list[tuple[RedrawStep, ...]] = []
     number = passes if width == 0 else 1
     for turn in range(number):
@@ -287,7 +292,7 @@ def fit_redraw(
             rows.follow(steps[-1], _stream(noise, turn))
             tick((turn + len(steps) / len(features)) / number)
         done.append(tuple(steps))
-    policy = RedrawColumns(coded, kept, tuple(done), width, seed)
+    policy = RedrawColumns(coded, kept, tuple(done), width, _FOLDS, seed)
     return policy, Released(rows.codes, ~_same(rows.codes, codes), rows.spent)
 
 
@@ -311,12 +316,12 @@ def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def folds_of(ids: Ids, seed: int) -> Ints:
+def folds_of(ids: Ids, folds: int, seed: int) -> Ints:
     """The fold (n,) of each row, by its id alone."""
     mixed = ids ^ np.uint64((seed * 0x9E3779B97F4A7C15 + 0x5EED) % 2**64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # splitmix64
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return ((mixed ^ (mixed >> np.uint64(31))) % np.uint64(FOLDS)).astype(np.intp)
+    return ((mixed ^ (mixed >> np.uint64(31))) % np.uint64(folds)).astype(np.intp)
 
 
 def drawing(noise: KeyedNoise, name: str, ids: Ids, codes: Floats) -> Callable[[Any, int], Floats]:
