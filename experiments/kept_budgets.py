@@ -28,7 +28,7 @@ from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.types import Floats, Labels
 from lowtide.worlds import EnumerableWorld, ExactRelease
 
-_SIZES = (300, 500, 1000, 2000, 5000)
+_SIZES = {300: 3, 500: 3, 1000: 3, 2000: 2, 5000: 1}  # rows, and how often each case is drawn
 _BUDGETS = (Budget(0.02), Budget(0.05), Budget.bits(0.15), Budget.accuracy(0.1))  # an accuracy: so much above a guess
 _HOW: tuple[tuple[PolicyName, str], ...] = (
     ("fixed", "redact"),
@@ -221,8 +221,9 @@ def _hidden_by_value(case: Case, fitted: Obfuscator, rows: pa.Table, s: Labels) 
 def jobs(seed: int, *, quick: bool) -> list[tuple[str, int, PolicyName, str, Budget, int, bool]]:
     """What to plan: every law at every size, each with all budgets, and in turn all policies and mechanisms."""
     found: list[tuple[str, int, PolicyName, str, Budget, int, bool]] = []
-    sizes, repeats = ((300, 1000, 2000), 1) if quick else (_SIZES, 3)
-    for k, ((name, case), n, budget, repeat) in enumerate(product(laws().items(), sizes, _BUDGETS, range(repeats))):
+    sizes = dict.fromkeys((300, 1000, 2000), 1) if quick else _SIZES
+    draws = [(n, repeat) for n, repeats in sizes.items() for repeat in range(repeats)]
+    for k, ((name, case), (n, repeat), budget) in enumerate(product(laws().items(), draws, _BUDGETS)):
         usable = [how for how in _HOW if not case.texts or how[1] == "redact"]
         few = case.world.atoms.shape[1] <= 4  # noise on more columns has no exact law
         usable = [how for how in usable if few or how[1] == "redact"]
