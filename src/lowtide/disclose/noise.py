@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from lowtide.checks import LowtideError, LowtideTypeError, count
-from lowtide.files import write_whole
+from lowtide.files import PRIVATE, write_whole
 from lowtide.types import Floats, Ints
 
 KEY_BYTES = 32
@@ -275,7 +275,7 @@ def open_key(path: str | Path, *, make: bool = True) -> bytes:
     file = Path(path)
     if make and not file.exists():
         try:
-            write_whole(file, new_key().hex() + "\n", rights=0o600, new=True)
+            write_whole(file, new_key().hex() + "\n", rights=PRIVATE, new=True)
         except LowtideError:
             if not file.exists():  # otherwise another process has made one in the meantime
                 raise

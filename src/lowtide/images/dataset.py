@@ -6,7 +6,7 @@ Opening images by their headers: which can be used, what size they have, and wha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -261,7 +261,7 @@ class ImageJob:
         if known.any() and len(np.unique(labels)) > 1:
             _note_names(folder.take(known).names, np.unique(labels, return_inverse=True)[1])
 
-    def sink(self, out: Path) -> ImageOutput:
+    def sink(self, out: Path, staged: Callable[..., Path]) -> ImageOutput:
         """A folder or file like the source."""
         options, secret = self._options, self._plan.secret
         return ImageOutput(
@@ -273,6 +273,7 @@ class ImageJob:
                 png=options.png,
                 rename=options.rename or None,
                 mapping=options.mapping,
+                staged=staged,
             )
         )
 
