@@ -251,7 +251,7 @@ class ImageJob:
         if not options.rename:
             self._note_names()
         self._images = plan.hider.read(self._folder)
-        self._ids = row_ids(self._folder.names if ids is None else ids, len(self._folder))
+        self._ids = None if ids is None else row_ids(ids, len(self._folder))
         self.total: int | None = len(self._folder)
 
     def _note_names(self) -> None:
@@ -288,7 +288,7 @@ class ImageJob:
         fixed = isinstance(policy, FixedPatches)
         # A fixed policy hides the same in every image: one mask for all is quicker.
         flags = policy.hidden if fixed else policy.flags(pixels)
-        shown = mechanism.hide(pixels, flags, noise=noise, ids=None if noise is None else self._ids[index])
+        shown = mechanism.hide(pixels, flags, noise=noise, ids=None if self._ids is None else self._ids[index])
         hidden = len(index) * flags.astype(float) if fixed else flags.sum(axis=0).astype(float)
         sizes = mechanism.grid.sizes
         return Changed((index, shown), len(index), hidden, float(len(index) * sizes.sum()), float(hidden @ sizes))
