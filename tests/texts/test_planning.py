@@ -76,10 +76,8 @@ def test_the_curve_says_what_a_fresh_attacker_reads():
     encoder = TextEncoder(vocabulary, np.full((3000, 1), -1, np.int32))
     for point in (plan.curve[5], plan.curve[15]):
         chosen = replace(plan, hidden=point.hidden)
-        rewriter = Rewriter(
-            TextEncoder(vocabulary, np.full((3000, 1), -1, np.int32)), "drop", chosen.hidden, plan.tokens
-        )
-        fresh = attack(list(rewriter.write(texts, chosen)), other, attackers=("words", "naive bayes"), progress=False)
+        released = Rewriter(encoder, "drop", chosen.hidden, plan.tokens).write(texts, chosen)
+        fresh = attack(list(released), other, attackers=("words", "naive bayes"), progress=False)
         read = fresh.headline.information
         assert read.low <= point.reading.leakage.value <= read.high
         assert point.reading.leakage.low <= read.value <= point.reading.leakage.high
