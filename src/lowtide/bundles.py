@@ -38,6 +38,7 @@ def write_bundle(
     version: int = VERSION,
     beside: Mapping[str, str] | None = None,
     key: bytes | None = None,
+    private: bool = False,
 ) -> None:
     """Write a bundle; a bundle that stands there already is replaced in one step.
 
@@ -49,11 +50,13 @@ def write_bundle(
         version: of that form.
         beside: further texts to put into the folder, by file name.
         key: signs it.
+        private: whether only its owner may read it.
     """
     model = _model(tensors)
     head = {"format": form, "version": version, "sha256": hashlib.sha256(model).hexdigest()}
     text = json.dumps({**head, **seal(config, tensors, key), **config}, indent=2, allow_nan=False) + "\n"
-    write_folder(path, {_MODEL: model, _CONFIG: text, **(beside or {})}, ours=is_bundle, names=_NAMES)
+    files: dict[str, str | bytes] = {_MODEL: model, _CONFIG: text, **(beside or {})}
+    write_folder(path, files, ours=is_bundle, names=_NAMES, private=private)
 
 
 def digest_of(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:

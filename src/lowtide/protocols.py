@@ -1,6 +1,6 @@
 """What a kind of data is to the layers: the `Modality` protocol and what travels through it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -125,8 +125,14 @@ class ReleaseJob(Protocol):
 
     total: int | None
 
-    def sink(self, out: Path) -> AbstractContextManager[Any]:
-        """Where batches go; what it writes appears whole or not at all. It has `write(changed)`."""
+    def sink(self, out: Path, staged: Callable[..., Path]) -> AbstractContextManager[Any]:
+        """Where batches go. It has `write(changed)`.
+
+        Args:
+            out: the release.
+            staged: gives the place to write what is to appear at a path: the release, and what `Modality.beside`
+                names; a `lowtide.files.Staging`, which puts all of it in place together.
+        """
         ...
 
     def batches(self) -> Iterator[Any]:

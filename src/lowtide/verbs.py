@@ -23,10 +23,10 @@ from lowtide.disclose.noise import KEY_NAME, open_noise
 from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.disclose.plan_file import Plan, Release, Tally, card_paths, find_card
 from lowtide.errors import LowtideError, LowtideTypeError, note
-from lowtide.files import sha256_of, write_whole
+from lowtide.files import Staging, sha256_of, write_whole
 from lowtide.options import read_options
 from lowtide.progress import progress_bar
-from lowtide.protocols import Dataset, Modality
+from lowtide.protocols import Dataset, Modality, ReleaseJob
 from lowtide.report.html import write_report
 from lowtide.report.sections import make_report
 
@@ -166,23 +166,33 @@ def release(
         return Release(shown, replace(made.card, plan_sha256=made.digest), made.modality.nouns)
     if out is None:
         raise LowtideError("a file or folder is released into another one; say where with out=")
-    if os.path.realpath(out) == os.path.realpath(data):
-        raise LowtideError(f"the release would overwrite {data}, which it is made from; name another file or folder")
     extra = made.modality.beside(Path(out), said)
+    _check_apart([data, plan, key_file], [Path(out), *card_paths(Path(out)).values(), *extra.values()])
     job = made.modality.release_job(Path(data), made, said, ids=ids, progress=progress)
-    target, tally = Path(out), Tally(made.card, made.digest)
-    noise = _noise(made, plan, key_file, fresh=fresh_noise)
-    with job.sink(target) as sink, progress_bar("releasing", job.total or 1, progress) as tick:
+    with Staging(out) as staging:
+        noise = _noise(made, plan, key_file, fresh=fresh_noise)
+        card, cards = _write(job, Tally(made.card, made.digest), Path(out), staging, noise=noise, progress=progress)
+        staging.commit()
+    kept = {name: path for name, path in extra.items() if path.exists()}
+    return Release(Path(out), card, made.modality.nouns, {"released": Path(out), **cards, **kept})
+
+
+def _write(
+    job: ReleaseJob, tally: Tally, target: Path, staging: Staging, *, noise: Any, progress: bool | None
+) -> tuple[ReleaseCard, dict[str, Path]]:
+    """Write a release and its card, to be put in place together; the card, and where its files go."""
+    with job.sink(target, staging) as sink, progress_bar("releasing", job.total or 1, progress) as tick:
         for batch in job.batches():
             changed = job.change(batch, noise)
             sink.write(changed)
             tally.add(changed)
             tick(min(tally.rows, job.total or 1))
         job.finish()
-    card = tally.card(sha256_of(target))
-    cards = {name: write_whole(path, card.files()[name]) for name, path in card_paths(target).items()}
-    kept = {name: path for name, path in extra.items() if path.exists()}
-    return Release(target, card, made.modality.nouns, {"released": target, **cards, **kept})
+    card = tally.card(sha256_of(staging(target)))
+    cards = card_paths(target, folder=staging(target).is_dir())
+    for name, path in cards.items():
+        write_whole(staging(path), card.files()[name])
+    return card, cards
 
 
 def audit(
@@ -363,6 +373,16 @@ def _noise(made: Plan, plan: Plan | str | Path, key_file: str | Path | None, *, 
     if not file.exists():
         note(f"the key of the noise is kept in {file}: never share it")
     return open_noise(file)
+
+
+def _check_apart(reads: Sequence[Any], writes: Sequence[Path]) -> None:
+    """Refuse to write onto a file or folder that a release is made from."""
+    read = {os.path.realpath(path) for path in reads if isinstance(path, (str, os.PathLike))}
+    for path in writes:
+        if os.path.realpath(path) in read:
+            raise LowtideError(
+                f"the release would overwrite {path}, which it is made from; name another file or folder"
+            )
 
 
 def _listed(name: str, values: Sequence[str]) -> Sequence[str]:

@@ -2,6 +2,8 @@
 
 import csv
 import json
+import os
+import signal
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from typer.testing import CliRunner
 
 from lowtide.cli.main import app
 from lowtide.images import attackers
+from lowtide.images.writing import ImageWriter
 
 SIDE, COUNT = 24, 200
 
@@ -70,6 +73,21 @@ def released(place, folder, planned):
     done = run("release", folder, "--plan", planned[0], "--out", place / "shared")
     assert done.exit_code == 0, done.output
     return place / "shared"
+
+
+def test_images_that_the_system_ends_leave_no_folder(place, folder, planned, monkeypatch):
+    before, write = sorted(place.iterdir()), ImageWriter.write
+
+    def ended(writer, index, pixels):
+        write(writer, index, pixels)
+        assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(ImageWriter, "write", ended)
+    names = ("--rename", "--mapping", place / "names of nothing.csv")
+    done = run("release", folder, "--plan", planned[0], "--out", place / "ended", *names)
+    assert done.exit_code == 143
+    assert sorted(place.iterdir()) == before
 
 
 def pixels_of(folder):

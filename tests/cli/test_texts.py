@@ -179,6 +179,7 @@ def test_a_release_has_the_same_texts_in_the_same_order(place, released):
     assert table.column_names == ["text", "mood"]
     assert table["mood"].to_pylist() == [row["mood"] for row in ROWS]
     new = table["text"].to_pylist()
+    assert (place / "shared.changes.csv").stat().st_mode & 0o777 == 0o600  # it says which words were hidden where
     changes = read(place / "shared.changes.csv").to_pylist()
     assert changes
     for number, (before, after) in enumerate(zip(TEXTS, new, strict=True)):

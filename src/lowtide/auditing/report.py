@@ -18,7 +18,7 @@ from lowtide.auditing.utility import AttackOptions, Change, UtilityReport
 from lowtide.checks import LowtideError, one_of, within
 from lowtide.density.objectives import with_overlooked
 from lowtide.disclose.standing import Standing, stand
-from lowtide.formatting import html_of, in_ascii, interval, percentages, text_of
+from lowtide.formatting import html_of, in_ascii, interval, percentages, plain, text_of
 from lowtide.interface import Attack, Estimate, Reported, TextTable
 from lowtide.protocols import Modality
 
@@ -117,7 +117,7 @@ def give_verdict(
         fail_above: the limit to keep; a number is in nats.
         secret: what to call the secret: "vote", "diagnosis".
     """
-    headline = report.headline
+    headline, secret = report.headline, plain(secret)
     distrust = None if estimate is None else _distrust(headline.information, estimate)
     conclusive = _reads(report.headline_clean, report.guess) if report.headline_clean is not None else None
     control = {True: None, False: _NOTHING_SHOWN.format(secret=secret), None: _NO_CONTROL}[conclusive]
@@ -270,7 +270,7 @@ class AuditReport(Reported):
     def _change(self) -> str:
         change = self.change
         if change is None:
-            return "" if self.change_missing is None else f"The change was not measured: {self.change_missing}."
+            return "" if self.change_missing is None else f"The change was not measured: {plain(self.change_missing)}."
         parts = [f"{100 * change.share:.1f} % of the {change.what} changed"]
         if change.rms is not None:
             parts.append(f"the root mean square is {change.rms:.3f} standard deviations")

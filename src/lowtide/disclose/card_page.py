@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide.disclose.certificate import TwoSided, rounded_up
 from lowtide.disclose.membership import SIDES
-from lowtide.formatting import in_ascii, interval, percent, percents, unseen
+from lowtide.formatting import in_ascii, interval, percent, percents, unseen, visible
 from lowtide.interface import Attack, DivergenceCurve, Estimate
 
 if TYPE_CHECKING:  # a card makes its page, so the page cannot import the card
@@ -37,7 +37,7 @@ def page(card: ReleaseCard) -> str:
         ["## Three numbers", "", *_numbers(card)],
         *([["## The divergence", "", *_divergence(card, card.divergence)]] if card.divergence else []),
         ["## What was done", "", *(f"- {line}" for line in _done(card))],
-        ["## What holds, and what does not", "", *(f"- {line}" for line in card.certificate.statements)],
+        ["## What holds, and what does not", "", *(f"- {visible(line)}" for line in card.certificate.statements)],
         ["## What is not promised", "", *(f"- {line}" for line in _not_promised(card))],
         *([["## Attacks", "", *_attacks(card.attacks)]] if card.attacks else []),
         [_footer(card)],
@@ -171,7 +171,7 @@ def _done(card: ReleaseCard) -> list[str]:
     if noised:
         lines.append(
             f"Of these, noised and not redacted ({len(noised)}): {_some(noised)}; the noise is "
-            f"{card.parameters.get('lam')} of the range of a column."
+            f"{_quoted(str(card.parameters.get('lam')))} of the range of a column."
         )
     learnt = [_quoted(name) for name in card.parameters.get("ranges_learnt") or ()]
     if learnt:
@@ -217,7 +217,7 @@ def _learnt(attack: Attack) -> str:
 
 
 def _footer(card: ReleaseCard) -> str:
-    software = ", ".join(f"{name} {version}" for name, version in card.versions.items())
+    software = ", ".join(f"{_quoted(name)} {_quoted(version)}" for name, version in card.versions.items())
     digest = f" SHA-256 of the released data: {card.data_sha256}." if card.data_sha256 else ""
     plan = f" Digest of its plan: {card.plan_sha256}." if card.plan_sha256 else ""
     return f"Written {card.created} with {software}.{digest}{plan}"
@@ -246,4 +246,4 @@ def _some(names: Sequence[str]) -> str:
 
 def _quoted(text: str) -> str:
     """Text of others, such as a column's name, made harmless to the page."""
-    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", visible(text).strip())

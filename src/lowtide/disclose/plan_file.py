@@ -24,8 +24,8 @@ from lowtide.disclose.budget import check_card
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.noise import KeyedNoise, open_key, open_noise
 from lowtide.errors import LowtideError, note
-from lowtide.files import sha256_of, write_whole
-from lowtide.formatting import html_of, text_of
+from lowtide.files import PRIVATE, sha256_of, write_whole
+from lowtide.formatting import html_of, text_of, visible
 from lowtide.interface import Reported
 from lowtide.protocols import Changed, Modality, Nouns, PlanView
 
@@ -97,7 +97,9 @@ class Plan(Reported):
         target, key = Path(path), None if sign is None else open_key(sign)
         config, tensors = self.parts()
         if target.suffix != ".json":
-            write_bundle(target, config, tensors, form=FORMAT, version=VERSION, beside=self.card.files(), key=key)
+            write_bundle(
+                target, config, tensors, form=FORMAT, version=VERSION, beside=self.card.files(), key=key, private=True
+            )
         elif tensors:
             raise LowtideError(
                 f"this plan needs weights, which a JSON file cannot hold; name a folder instead, such as "
@@ -105,7 +107,8 @@ class Plan(Reported):
             )
         else:
             head = {"format": FORMAT, "version": VERSION, **seal(config, {}, key)}
-            write_whole(target, json.dumps({**head, **config}, indent=2, allow_nan=False) + "\n")
+            text = json.dumps({**head, **config}, indent=2, allow_nan=False) + "\n"
+            write_whole(target, text, rights=PRIVATE)
         return target
 
     @classmethod
@@ -146,10 +149,10 @@ class Plan(Reported):
 
     def __str__(self) -> str:
         view = self.view
-        return "\n".join([text_of(view.tables), *view.lines, self.text()])
+        return "\n".join([text_of(view.tables), *map(visible, view.lines), self.text()])
 
     def _repr_html_(self) -> str:
-        lines = "\n".join([*self.view.lines, self.text()])
+        lines = "\n".join([*map(visible, self.view.lines), self.text()])
         return f"{html_of(self.view.tables)}<pre>{html.escape(lines)}</pre>"
 
 
@@ -234,9 +237,14 @@ class Tally:
         return replace(self._card, features=features, rows=self.rows, changed=changed, data_sha256=sha256)
 
 
-def card_paths(out: Path) -> dict[str, Path]:
-    """Where the card of a release goes: beside it, for machines and for people."""
-    stem = out.name.removesuffix(".npz") if out.suffix == ".npz" else out.name if out.is_dir() else out.stem
+def card_paths(out: Path, *, folder: bool | None = None) -> dict[str, Path]:
+    """Where the card of a release goes: beside it, for machines and for people.
+
+    Args:
+        out: the release.
+        folder: whether it is a folder, whose whole name counts; by default whether one stands there.
+    """
+    stem = out.name if (out.is_dir() if folder is None else folder) else out.stem
     return {name: out.with_name(f"{stem}.{name}") for name in ("card.json", "card.md")}
 
 

@@ -6,7 +6,7 @@ Opening images by their headers: which can be used, what size they have, and wha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -251,7 +251,7 @@ class ImageJob:
         if not options.rename:
             self._note_names()
         self._images = plan.hider.read(self._folder)
-        self._ids = row_ids(self._folder.names if ids is None else ids, len(self._folder))
+        self._ids = None if ids is None else row_ids(ids, len(self._folder))
         self.total: int | None = len(self._folder)
 
     def _note_names(self) -> None:
@@ -261,7 +261,7 @@ class ImageJob:
         if known.any() and len(np.unique(labels)) > 1:
             _note_names(folder.take(known).names, np.unique(labels, return_inverse=True)[1])
 
-    def sink(self, out: Path) -> ImageOutput:
+    def sink(self, out: Path, staged: Callable[..., Path]) -> ImageOutput:
         """A folder or file like the source."""
         options, secret = self._options, self._plan.secret
         return ImageOutput(
@@ -273,6 +273,7 @@ class ImageJob:
                 png=options.png,
                 rename=options.rename or None,
                 mapping=options.mapping,
+                staged=staged,
             )
         )
 
@@ -287,7 +288,7 @@ class ImageJob:
         fixed = isinstance(policy, FixedPatches)
         # A fixed policy hides the same in every image: one mask for all is quicker.
         flags = policy.hidden if fixed else policy.flags(pixels)
-        shown = mechanism.hide(pixels, flags, noise=noise, ids=None if noise is None else self._ids[index])
+        shown = mechanism.hide(pixels, flags, noise=noise, ids=None if self._ids is None else self._ids[index])
         hidden = len(index) * flags.astype(float) if fixed else flags.sum(axis=0).astype(float)
         sizes = mechanism.grid.sizes
         return Changed((index, shown), len(index), hidden, float(len(index) * sizes.sum()), float(hidden @ sizes))

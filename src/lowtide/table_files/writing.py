@@ -250,10 +250,11 @@ class Writer:
     Args:
         path: where to write; the suffix tells the format.
         schema: the columns and types. That of a table from `read` also remembers how CSV spelled booleans and moments.
+        rights: as in `whole_file`.
     """
 
-    def __init__(self, path: AnyPath, schema: pa.Schema) -> None:
-        self._form = format_of(path)
+    def __init__(self, path: AnyPath, schema: pa.Schema, *, rights: int | None = None) -> None:
+        self._form, self._rights = format_of(path), rights
         self._path = Path(os.path.realpath(path))
         self._schema = check_schema(schema, "the schema to write")
         self._sink: Sink | None = None
@@ -262,7 +263,7 @@ class Writer:
     def __enter__(self) -> Writer:
         try:
             with contextlib.ExitStack() as stack:
-                file: IO[bytes] = stack.enter_context(whole_file(self._path))
+                file: IO[bytes] = stack.enter_context(whole_file(self._path, rights=self._rights))
                 if self._form.gzip:
                     # Neither name nor time: the same rows are the same bytes.
                     packed: Any = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)

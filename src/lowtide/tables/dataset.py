@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -245,9 +245,9 @@ class TableJob:
         self._owner = owners(plan.hider.mechanism.encoder, plan.hider.mechanism.features)
         self._seen: list[Any] = []
 
-    def sink(self, out: Path) -> TableSink:
+    def sink(self, out: Path, staged: Callable[..., Path]) -> TableSink:
         """A file of the format that its suffix says."""
-        return TableSink(out)
+        return TableSink(staged(out))
 
     def batches(self) -> Iterator[pa.Table]:
         """Tables of one schema."""

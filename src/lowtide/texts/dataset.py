@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,6 +17,7 @@ from lowtide.checks import LowtideError, check_rows, one_of
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import note
+from lowtide.files import PRIVATE
 from lowtide.interface import TextTable
 from lowtide.labels import check_secret_values
 from lowtide.protocols import Changed, Dataset, Locks, Matched, PlanView
@@ -219,9 +220,9 @@ class TextJob:
             note(f"left out: {', '.join(dropped)}; a plan made with --keep COLUMN releases a column as it is")
         self._rows = 0
 
-    def sink(self, out: Path) -> TextSink:
+    def sink(self, out: Path, staged: Callable[..., Path]) -> TextSink:
         """A file of texts, and one of changes beside it."""
-        return TextSink(out, changes_beside(out))
+        return TextSink(staged(out), staged(changes_beside(out)))
 
     def batches(self) -> Iterator[pa.Table]:
         """Tables with the column of texts and those that are kept."""
@@ -253,7 +254,7 @@ class TextJob:
 
 
 class TextSink:
-    """A file of texts and a file of changes, the changes first; each appears whole or not at all."""
+    """A file of texts, and a file of changes that only its owner may read; each appears whole or not at all."""
 
     def __init__(self, out: Path, changes: Path) -> None:
         self._paths = (out, changes)
@@ -265,8 +266,8 @@ class TextSink:
     def write(self, changed: Changed) -> None:
         """Append a batch."""
         if not self._writers:
-            for path, table in zip(self._paths, changed.samples, strict=True):
-                self._writers.append(Writer(path, table.schema).__enter__())
+            for path, table, rights in zip(self._paths, changed.samples, (None, PRIVATE), strict=True):
+                self._writers.append(Writer(path, table.schema, rights=rights).__enter__())
         for writer, table in zip(self._writers, changed.samples, strict=True):
             writer.write(table)
 
