@@ -23,10 +23,11 @@ from lowtide.table_files.formats import find_column, format_of
 from lowtide.tables import dataset
 from lowtide.tables import view as table_view
 from lowtide.tables.attackers import ATTACKERS
-from lowtide.tables.encoder import TableEncoder, is_frame, read_encoder, read_table
-from lowtide.tables.hider import TableHider
+from lowtide.tables.encoder import TableEncoder, is_frame, read_encoder, read_shown, read_table
+from lowtide.tables.hider import TableHider, names_of
 from lowtide.tables.options import TableOptions
 from lowtide.tables.planner import TablePlanner, TableSettings
+from lowtide.tables.rows import ShownReader, TableRows, values_of
 from lowtide.tables.scan import TableScan, scan
 from lowtide.tables.utility import changed, predicts, row_count
 
@@ -81,9 +82,15 @@ class TableModality:
     joins_attackers = False
 
     def rows(self, x: Any) -> AttackRows:
-        """Read a table as numbers."""
-        rows, encoder = read_table(x)
-        return AttackRows(rows, encoder, encoder.names)
+        """Read a table as numbers, and its surface when an attacker asks for it; columns that name rows have only that.
+
+        Rows that were read before are taken as they are.
+        """
+        if isinstance(x, TableRows):
+            return AttackRows(x)
+        values, encoder = read_shown(x)
+        reader = ShownReader(encoder, x)
+        return AttackRows(TableRows.of(values, reader.surface), reader, tuple(names_of(x)))
 
     def rows_like(self, x: Any, rows: AttackRows, clean: AttackRows) -> tuple[AttackRows | None, str | None]:
         """Read a release with the encoder of the clean table.
@@ -91,16 +98,17 @@ class TableModality:
         An attacker trained on clean data reads a number that is blank in the release, or a word in its place, as the
         median of the clean rows.
         """
-        encoder: TableEncoder = clean.reader
-        usual = np.median(clean.data, axis=0) if encoder.names else None
+        reader: ShownReader = clean.reader
+        usual = np.median(clean.data.values, axis=0) if reader.encoder.names else None
         try:
-            return AttackRows(encoder.encode(x, stand_in=usual), encoder, encoder.names), None
+            values = reader.values(x, usual)
         except LowtideError as error:
             return None, f"the release does not have the columns of the clean table ({error})"
+        return AttackRows(TableRows.of(values, lambda: reader.channels.read(x)), reader, reader.encoder.names), None
 
     def numbers(self, rows: Any) -> Any:
-        """Rows of a table are numbers."""
-        return rows
+        """The values of rows, without their surface."""
+        return values_of(rows)
 
     # ── disclose ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,0 +1,152 @@
+"""The surface of data: what a file shows beside the values that other attackers read, channel by channel.
+
+How often a value occurs, its last digit, the seconds of a time, capitals and blanks of a text: each is a channel of
+numbers, one per sample. What a channel tells is measured on its own, held out, so that a person learns where to look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.naive_bayes import MultinomialNB
+
+from lowtide.density.objectives import mean_with_interval
+from lowtide.interface import Estimate
+from lowtide.labels import read_classes
+from lowtide.splits import generator, grouped_folds, read_groups, stratified_folds
+from lowtide.types import Floats, Floats32, Ints, Labels
+
+_EXACT = 64  # different values up to which each is a part of its own
+_PARTS = 16  # of a channel of more values
+_PRIOR_ROWS = 2.0  # how many rows the prior counts for in each part
+_LEAST_PER_CLASS = 2  # one for each half
+
+
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """The surface of n samples.
+
+    Attributes:
+        names: what each of k channels is, in words: "the last digit of 'id'". They may quote names of columns, never a
+            value.
+        channels: (n, k) their numbers; NaN where a channel does not apply.
+        plain: (n, p) what other attackers see of the values behind the channels, sorted into few parts from 0.
+        behind: for each channel the columns of `plain` that it belongs to; it is worth a word where it tells more.
+        spelling: which short runs of characters texts that are mostly different have, (n, hashed) CSR, by what they
+            are in words: "the spelling of 'email'".
+    """
+
+    names: tuple[str, ...]
+    channels: Floats32
+    plain: Ints
+    behind: tuple[tuple[int, ...], ...]
+    spelling: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.channels.shape[1] != len(self.names) or len(self.behind) != len(self.names):
+            raise ValueError("a surface needs one name and one entry of `behind` for each channel")
+
+
+@dataclass(frozen=True)
+class ChannelLeak:
+    """What one channel tells about the secret, in nats, held out."""
+
+    name: str
+    told: Estimate
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.told} nats)"
+
+
+def telling_channels(
+    surface: Surface, s: ArrayLike, *, groups: ArrayLike | None = None, seed: int = 0, level: float = 0.95
+) -> tuple[ChannelLeak, ...]:
+    """The channels that clearly tell something, and more than the values behind them do; those that tell most first.
+
+    Each channel is sorted into parts; the classes are counted in one half of the samples, and the other half says what
+    the counts are worth. Intervals hold for all channels at once.
+
+    Args:
+        surface: of n samples.
+        s: (n,) their secret, finitely many values.
+        groups: (n,) samples of one group stay in one half.
+        seed: of the halves.
+        level: of the intervals.
+    """
+    classes, codes = read_classes(s)
+    count = len(surface.names) + len(surface.spelling)
+    if not count or np.bincount(codes).min() < _LEAST_PER_CLASS:
+        return ()
+    sides = read_groups(groups, len(codes))
+    rng = generator(seed, "surface channels")
+    half = stratified_folds(codes, 2, rng) if sides is None else grouped_folds(codes, sides, 2, rng)
+    joint = 1 - (1 - level) / count
+
+    def told(parts: Ints) -> Estimate:
+        return _mean(_gains(parts, codes, half, len(classes.labels)), sides, joint)
+
+    plain = [told(column).value for column in surface.plain.T]  # (p,)
+    found = []
+    for name, column, behind in zip(surface.names, surface.channels.T, surface.behind, strict=True):
+        leak = told(sorted_into_parts(column))
+        if leak.low > max([0.0, *(plain[j] for j in behind)]):
+            found.append(ChannelLeak(name, leak))
+    for name, runs in surface.spelling.items():
+        leak = told(_read_names(runs, codes, half))
+        if leak.low > 0:
+            found.append(ChannelLeak(name, leak))
+    return tuple(sorted(found, key=lambda leak: -leak.told.value))
+
+
+def sorted_into_parts(column: NDArray[Any], exact: int = _EXACT) -> Ints:
+    """A column of numbers (n,) as parts from 0; NaN is one part.
+
+    Values are parts of their own where there are at most `exact`, or where they hold many of the cells; the others are
+    sorted into equal shares.
+    """
+    gone = np.isnan(column)
+    values, codes, counts = np.unique(column[~gone], return_inverse=True, return_counts=True)
+    if len(values) > exact:
+        often = counts > len(codes) / (2 * _PARTS)
+        own = np.cumsum(often) + _PARTS
+        rest = ~often[codes]
+        edges = np.quantile(codes[rest], np.linspace(0, 1, _PARTS + 1)[1:-1], method="higher")
+        codes = np.where(rest, np.searchsorted(np.unique(edges), codes, side="right"), own[codes])
+    parts = np.zeros(len(column), dtype=np.intp)
+    parts[~gone] = codes + 1
+    return parts
+
+
+def _read_names(runs: Any, codes: Labels, half: Ints) -> Ints:
+    """The class that naive Bayes guesses from runs of characters (n, hashed), learnt in the other half."""
+    guesses = np.zeros(len(codes), dtype=np.intp)
+    for side in (0, 1):
+        guesses[half == side] = MultinomialNB().fit(runs[half != side], codes[half != side]).predict(runs[half == side])
+    return guesses
+
+
+def _gains(parts: Ints, codes: Labels, half: Ints, classes: int) -> Floats:
+    """`log p̂(s|part) − log p̂(s)` of every sample (n,), counted in the half that it is not in."""
+    gains = np.zeros(len(codes))
+    cells = int(parts.max()) + 1
+    for side in (0, 1):
+        learnt, asked = half != side, half == side
+        counts = np.bincount(parts[learnt] * classes + codes[learnt], minlength=cells * classes)
+        counts = counts.reshape(cells, classes) + 0.0
+        prior = (counts.sum(axis=0) + 1.0) / (counts.sum() + classes)
+        share = (counts + _PRIOR_ROWS * prior) / (counts.sum(axis=1, keepdims=True) + _PRIOR_ROWS)
+        gains[asked] = np.log(share[parts[asked], codes[asked]] / prior[codes[asked]])
+    return gains
+
+
+def _mean(gains: Floats, groups: Labels | None, level: float) -> Estimate:
+    """The mean of gains (n,) with its interval; samples of one group are one witness."""
+    if groups is None:
+        return mean_with_interval(gains, level)
+    totals = np.bincount(groups, gains) * ((int(groups.max()) + 1) / len(gains))
+    found = mean_with_interval(totals, level)
+    return Estimate(found.value, found.low, found.high, len(gains))
