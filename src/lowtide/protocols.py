@@ -25,6 +25,7 @@ class Nouns:
         counted: what features are called where they are counted beside what is kept.
         changed: what is said of units that are not as they were.
         change_note: what counts as a change of a unit, in a sentence, where that is not plain.
+        reorder: what to do where the order of samples tells the secret.
     """
 
     row: str
@@ -39,6 +40,7 @@ class Nouns:
     counted: str
     changed: str = "changed"
     change_note: str = ""
+    reorder: str = "release with --shuffle"
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,12 +153,14 @@ class Matched:
         release: the released samples in the same order.
         clean: the reference samples as attackers are to see them.
         utility: (n,) values that the release should still predict; `None` when nothing was asked for.
+        position: (n,) where each of them stands in the release; `None` where they stand in this order.
     """
 
     data: Dataset
     release: Any = field(repr=False)
     clean: Any = field(repr=False)
     utility: Any = field(default=None, repr=False)
+    position: Any = field(default=None, repr=False)
 
 
 class Modality(Protocol):
@@ -234,6 +238,10 @@ class Modality(Protocol):
         Returns:
             An `AttackRows` and `None`; or `None`, and why the release cannot be read so.
         """
+        ...
+
+    def surface(self, x: Any) -> Any:
+        """What samples show beside the values that attackers read: a `Surface`, maybe one without channels."""
         ...
 
     def numbers(self, rows: Any) -> Any:

@@ -235,6 +235,7 @@ def audit(
         fail_above=gate,
         epsilon=epsilon,
         secret=data.secret,
+        position=matched.position,
         groups=data.groups,
         attackers=attackers,
         seed=seed,

@@ -6,12 +6,14 @@ numbers, one per sample. What a channel tells is measured on its own, held out, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.naive_bayes import MultinomialNB
 
 from lowtide.density.objectives import mean_with_interval
@@ -49,6 +51,74 @@ class Surface:
     def __post_init__(self) -> None:
         if self.channels.shape[1] != len(self.names) or len(self.behind) != len(self.names):
             raise ValueError("a surface needs one name and one entry of `behind` for each channel")
+
+    @classmethod
+    def empty(cls, n: int) -> Surface:
+        """The surface of n samples that have none."""
+        return cls((), np.zeros((n, 0), dtype=np.float32), np.zeros((n, 0), dtype=np.intp), ())
+
+
+class SurfacedRows:
+    """Rows as attackers are given them: what they hold, and the surface of the whole file, read when it is asked for.
+
+    To whoever asks for an array, or for columns, they are what they hold: an attacker need not know of the surface.
+
+    Args:
+        held: (n, columns) numbers, a NumPy array or CSR.
+        read: reads the surface of the file.
+        index: (n,) which rows of the file these are; all by default.
+    """
+
+    def __init__(self, held: Any, read: Callable[[], Surface], index: Ints | None = None) -> None:
+        self.held, self._index = held, np.arange(held.shape[0]) if index is None else index
+        self._read = read if isinstance(read, _Once) else _Once(read)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many rows and columns they hold."""
+        return int(self.held.shape[0]), int(self.held.shape[1])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.held, dtype=dtype, copy=copy)
+
+    def __getitem__(self, chosen: Any) -> Any:
+        if isinstance(chosen, tuple):
+            return self.held[chosen]
+        return SurfacedRows(self.held[chosen], self._read, self._index[chosen])
+
+    @property
+    def channels(self) -> Floats32:
+        """(n, k) the channels of these rows, as they are within the whole file."""
+        return self._read().channels[self._index]
+
+    @property
+    def spelling(self) -> Any:
+        """(n, hashed) the spelling of their texts, CSR; `None` where there are none."""
+        return None if self._read.spelling is None else self._read.spelling[self._index]
+
+
+class _Once:
+    """A surface that is read once, for all rows that share it."""
+
+    def __init__(self, read: Callable[[], Surface]) -> None:
+        self._ask = read
+
+    def __call__(self) -> Surface:
+        return self.surface
+
+    @cached_property
+    def surface(self) -> Surface:
+        return self._ask()
+
+    @cached_property
+    def spelling(self) -> Any:
+        found = list(self.surface.spelling.values())
+        return sparse.csr_array(sparse.hstack(found, format="csr")) if found else None
+
+
+def held_by(rows: Any) -> Any:
+    """What rows hold, (n, columns): themselves where they come without a surface."""
+    return rows.held if isinstance(rows, SurfacedRows) else rows
 
 
 @dataclass(frozen=True)

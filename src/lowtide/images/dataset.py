@@ -356,7 +356,7 @@ def match_images(
         "images", data.name, clean, data.secret, data.labels[kept], data.known, source=ImageSource(folder.take(kept))
     )
     values = None if utility is None else folder.take(kept).column(utility)
-    return Matched(matched, cached(found.take(order), progress=progress), clean, values)
+    return Matched(matched, cached(found.take(order), progress=progress), clean, values, rows[order])
 
 
 def _size(images: Images) -> str:

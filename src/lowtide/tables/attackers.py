@@ -16,20 +16,19 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_selection import f_classif
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold, cross_val_predict
-from sklearn.naive_bayes import MultinomialNB
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from torch import Tensor, nn
 
 from lowtide.attack.attackers import Calibrated, Maker, Part, log_of
 from lowtide.attack.scores import gains
+from lowtide.attack.surface import held_by
+from lowtide.attack.surface_attacker import SurfaceLearner
 from lowtide.density.tide import TIDE
 from lowtide.splits import some_rows
 from lowtide.tables.encoder import Rows
-from lowtide.tables.rows import TableRows, values_of
 from lowtide.training import seeded, shuffled_batches, train_until_stale
-from lowtide.types import Floats, Floats32, Ints, Labels
+from lowtide.types import Floats, Floats32, Ints
 
 _PENALTIES = (1e-3, 3e-2, 1.0)
 _TREE_COLUMNS = 512
@@ -47,9 +46,6 @@ _LOOKS = 60  # at most, each at the validation rows after a pass (or a part of o
 _PATIENCE = 8
 _LOOK_STEPS = 60  # at most, between two looks
 _CHUNK = 4096
-_SURFACE_ROWS = 20_000
-_SPELLING_FOLDS = 3
-_NOT_THERE = -(10.0**6)
 _FARTHEST = 4.0  # standard deviations; what lies beyond would only shake the gradients
 
 
@@ -57,7 +53,7 @@ class Scaled:
     """Columns to mean 0 and variance 1, a constant one to 0; sparse ones to at most 1, where a rare term stays rare."""
 
     def __init__(self, rows: Rows) -> None:
-        scaler = MaxAbsScaler() if sparse.issparse(values_of(rows)) else StandardScaler()
+        scaler = MaxAbsScaler() if sparse.issparse(held_by(rows)) else StandardScaler()
         self._scaler = scaler.fit(_doubles(rows))
 
     def __call__(self, rows: Rows) -> Any:
@@ -174,28 +170,28 @@ class TideLearner:
 
     def learn(self, train: Part, validation: Part, prior: Floats) -> None:
         """Fit the density; an attacker reads whole rows only, so all dense columns are one feature."""
-        features = None if sparse.issparse(values_of(train.rows)) else [0] * train.rows.shape[1]
+        features = None if sparse.issparse(held_by(train.rows)) else [0] * train.rows.shape[1]
         tide = TIDE(features, max_steps=_CRITIC_STEPS, progress=False, random_state=self._seed)
         with warnings.catch_warnings():
             # What the critic claims of its own training rows is never used here.
             warnings.filterwarnings("ignore", message="the training estimate")
-            self._tide = tide.fit(values_of(train.rows), train.codes)
+            self._tide = tide.fit(held_by(train.rows), train.codes)
         self._log_prior = np.log(prior)
 
     def log_scores(self, rows: Rows) -> Floats:
         """`log p̂(s|y)` up to a constant, (n, |S|)."""
-        return self._tide.density(values_of(rows)) + self._log_prior
+        return self._tide.density(held_by(rows)) + self._log_prior
 
 
 def _doubles(rows: Rows) -> Any:
     """Rows in double precision, which solvers like, where memory allows."""
-    values = values_of(rows)
+    values = held_by(rows)
     is_large = values.shape[0] * values.shape[1] > _MOST_DOUBLES
     return values if is_large and not sparse.issparse(values) else values.astype(float)
 
 
 def _dense(rows: Rows, columns: Ints) -> Floats32:
-    chosen = values_of(rows)[:, columns]
+    chosen = held_by(rows)[:, columns]
     return np.asarray(chosen.toarray() if sparse.issparse(chosen) else chosen, dtype=np.float32)
 
 
@@ -206,9 +202,7 @@ def _telling_columns(train: Part, most: int) -> Ints:
         return np.arange(columns)
     with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"(?s)Features .* are constant")
-        score = np.nan_to_num(
-            f_classif(values_of(train.rows), train.codes)[0], nan=0.0, posinf=np.finfo(np.float64).max
-        )
+        score = np.nan_to_num(f_classif(held_by(train.rows), train.codes)[0], nan=0.0, posinf=np.finfo(np.float64).max)
     return np.sort(np.argsort(-score, kind="stable")[:most])
 
 
@@ -272,72 +266,6 @@ def _network(columns: int, prior: Floats, seed: int) -> nn.Sequential:
 def _tensor(scaled: Rows) -> Tensor:
     dense = scaled.toarray() if sparse.issparse(scaled) else scaled
     return torch.from_numpy(np.clip(dense, -_FARTHEST, _FARTHEST).astype(np.float32))
-
-
-class SurfaceLearner:
-    """Boosted trees on the surface of rows: frequencies, digits, times of day, spelling; see `attack.surface`.
-
-    Names are too many to be seen one by one. Naive Bayes reads the characters that they are made of, and what it says
-    of rows that it has not learnt from is one more channel for each class.
-    """
-
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
-
-    def learn(self, train: Part, validation: Part, prior: Floats) -> None:
-        """Boost, on 20,000 rows at most, until the validation rows gain nothing more."""
-        some = some_rows(len(train.codes), _SURFACE_ROWS, np.random.default_rng(self._seed))
-        rows, codes = _with_surface(train.rows[some]), train.codes[some]
-        channels = _told(rows)
-        self._columns = np.flatnonzero(np.ptp(channels, axis=0) > 0)
-        if not len(self._columns):
-            self._columns = np.arange(1)
-        self._names, inputs = None, channels[:, self._columns]
-        if rows.spelling is not None:
-            inputs = np.column_stack([inputs, self._learn_names(rows.spelling, codes)])
-        self._model = HistGradientBoostingClassifier(
-            learning_rate=0.1,
-            max_iter=200,
-            max_leaf_nodes=16,
-            min_samples_leaf=int(np.clip(len(inputs) // 200, 5, 20)),
-            l2_regularization=5.0,
-            early_stopping=True,
-            n_iter_no_change=10,
-            random_state=self._seed,
-        )
-        self._model.fit(inputs, codes, X_val=self._inputs(validation.rows), y_val=validation.codes)
-
-    def log_scores(self, rows: Any) -> Floats:
-        """`log p̂(s|y)`, (n, |S|)."""
-        return log_of(self._model.predict_proba(self._inputs(rows)))
-
-    def _learn_names(self, spelling: Any, codes: Labels) -> Floats:
-        """What naive Bayes says of rows that it has not learnt from, (n, |S|)."""
-        folds = StratifiedKFold(_SPELLING_FOLDS, shuffle=True, random_state=self._seed)
-        self._names = MultinomialNB().fit(spelling, codes)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="The least populated class")
-            told = cross_val_predict(MultinomialNB(), spelling, codes, cv=folds, method="predict_log_proba")
-        return np.asarray(told, dtype=np.float64)
-
-    def _inputs(self, rows: Any) -> Any:
-        seen = _with_surface(rows)
-        channels = _told(seen)[:, self._columns]
-        return (
-            channels
-            if self._names is None
-            else np.column_stack([channels, self._names.predict_log_proba(seen.spelling)])
-        )
-
-
-def _told(rows: TableRows) -> Floats32:
-    """The channels of rows, with a number that none of them has where a channel does not apply."""
-    return np.nan_to_num(rows.channels, nan=_NOT_THERE)
-
-
-def _with_surface(rows: Any) -> TableRows:
-    """Rows as attackers are given them; of bare numbers the surface is that of these rows alone."""
-    return rows if isinstance(rows, TableRows) else TableRows.of(rows)
 
 
 ATTACKERS: dict[str, Maker] = {

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lowtide.attack.attackers import AttackRows, Maker
+from lowtide.attack.surface import Surface, SurfacedRows, held_by
 from lowtide.auditing.utility import Change, UtilityReport
 from lowtide.density.artefact import Density
 from lowtide.density.fitting import fit_batches, fit_rows
@@ -27,8 +28,8 @@ from lowtide.tables.encoder import TableEncoder, is_frame, read_encoder, read_sh
 from lowtide.tables.hider import TableHider, names_of
 from lowtide.tables.options import TableOptions
 from lowtide.tables.planner import TablePlanner, TableSettings
-from lowtide.tables.rows import ShownReader, TableRows, values_of
 from lowtide.tables.scan import TableScan, scan
+from lowtide.tables.surface import ShownReader, SurfaceReader
 from lowtide.tables.utility import changed, predicts, row_count
 
 
@@ -86,11 +87,11 @@ class TableModality:
 
         Rows that were read before are taken as they are.
         """
-        if isinstance(x, TableRows):
+        if isinstance(x, SurfacedRows):
             return AttackRows(x)
         values, encoder = read_shown(x)
         reader = ShownReader(encoder, x)
-        return AttackRows(TableRows.of(values, reader.surface), reader, tuple(names_of(x)))
+        return AttackRows(SurfacedRows(values, reader.surface), reader, tuple(names_of(x)))
 
     def rows_like(self, x: Any, rows: AttackRows, clean: AttackRows) -> tuple[AttackRows | None, str | None]:
         """Read a release with the encoder of the clean table.
@@ -99,16 +100,20 @@ class TableModality:
         median of the clean rows.
         """
         reader: ShownReader = clean.reader
-        usual = np.median(clean.data.values, axis=0) if reader.encoder.names else None
+        usual = np.median(clean.data.held, axis=0) if reader.encoder.names else None
         try:
             values = reader.values(x, usual)
         except LowtideError as error:
             return None, f"the release does not have the columns of the clean table ({error})"
-        return AttackRows(TableRows.of(values, lambda: reader.channels.read(x)), reader, reader.encoder.names), None
+        return AttackRows(SurfacedRows(values, lambda: reader.channels.read(x)), reader, reader.encoder.names), None
+
+    def surface(self, x: Any) -> Surface:
+        """Frequencies, digits, times, spelling; see `lowtide.tables.surface`."""
+        return SurfaceReader.learn(x).read(x)
 
     def numbers(self, rows: Any) -> Any:
         """The values of rows, without their surface."""
-        return values_of(rows)
+        return held_by(rows)
 
     # ── disclose ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, pairwise
 from typing import Any, Literal, NamedTuple
 
@@ -19,7 +20,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 
 from lowtide.attack.surface import Surface, sorted_into_parts
 from lowtide.tables.columns import _MICROSECONDS, _days, _floats, holds_dates, holds_numbers
-from lowtide.tables.encoder import is_frame
+from lowtide.tables.encoder import Rows, TableEncoder, is_frame
 from lowtide.types import Bools, Floats, Ints
 
 Kind = Literal["number", "date", "text"]
@@ -106,6 +107,34 @@ class SurfaceReader:
             tuple(behind for _, _, behind in listed),
             spelling,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class ShownReader:
+    """How a table was read for attackers, so that a release of it is read alike.
+
+    Attributes:
+        encoder: of the columns that have values.
+        table: the table itself.
+    """
+
+    encoder: TableEncoder
+    table: Any
+
+    @cached_property
+    def channels(self) -> SurfaceReader:
+        """Which channels the table has."""
+        return SurfaceReader.learn(self.table)
+
+    def surface(self) -> Surface:
+        """The surface of the table."""
+        return self.channels.read(self.table)
+
+    def values(self, x: Any, stand_in: Any) -> Rows:
+        """Another table as numbers; see `TableEncoder.encode`."""
+        if self.encoder.inputs == 0:
+            return np.zeros((len(nw.from_native(x, eager_only=True)), 1), dtype=np.float32)
+        return self.encoder.encode(x, stand_in=stand_in)
 
 
 def _columns(x: Any) -> Iterator[tuple[str, Any]]:

@@ -47,12 +47,14 @@ def term_options(options: TextOptions) -> TermOptions:
     """What counts as a term."""
     for kind in options.without:
         one_of("without", kind, _KINDS)
+    # Unlike the paper's words: an address that is not a term would be released unseen.
+    kinds = {"urls": True, **dict.fromkeys(options.without, False)}
     return TermOptions(
         ngrams=options.ngrams,
         min_count=options.min_count,
         most=options.terms,
         stop=_stop_words(options.stop),
-        **dict.fromkeys(options.without, False),  # type: ignore[arg-type]
+        **kinds,  # type: ignore[arg-type]
     )
 
 

@@ -1,12 +1,14 @@
 """What the layers need to know about texts: the one object that the registry lists."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
 from lowtide.attack.attackers import AttackRows, Maker
+from lowtide.attack.surface import Surface, SurfacedRows, held_by
 from lowtide.auditing.utility import Change, UtilityReport, predicts_by_attackers
 from lowtide.density.artefact import Density
 from lowtide.density.objectives import Options
@@ -24,6 +26,7 @@ from lowtide.texts.attackers import TEXT_ATTACKERS, read_pieces
 from lowtide.texts.options import TextOptions
 from lowtide.texts.planner import TextPlanner, TextSettings
 from lowtide.texts.scan import TextScan, scan_texts
+from lowtide.texts.surface import read_surface
 from lowtide.texts.terms import TermOptions
 
 
@@ -78,16 +81,20 @@ class TextModality:
     joins_attackers = True
 
     def rows(self, x: Any) -> AttackRows:
-        """Count the pieces of texts."""
-        return read_pieces(x)
+        """Count the pieces of texts; their surface is read when an attacker asks for it."""
+        return _with_surface(read_pieces(x), x)
 
     def rows_like(self, x: Any, rows: AttackRows, clean: AttackRows) -> tuple[AttackRows | None, str | None]:
         """Count the pieces that occur in the clean texts."""
-        return read_pieces(x, clean.reader), None
+        return _with_surface(read_pieces(x, clean.reader), x), None
+
+    def surface(self, x: Any) -> Surface:
+        """Capitals, blanks, punctuation, lengths, addresses; see `lowtide.texts.surface`."""
+        return read_surface(encoder.as_texts(x))
 
     def numbers(self, rows: Any) -> Any:
         """Counts are numbers."""
-        return rows
+        return held_by(rows)
 
     # ── disclose ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -189,6 +196,10 @@ class TextModality:
     ) -> Matched:
         """The same texts in the same order."""
         return dataset.match_texts(release, reference, secret, options, utility)
+
+
+def _with_surface(counted: AttackRows, texts: Any) -> AttackRows:
+    return replace(counted, data=SurfacedRows(counted.data, lambda: read_surface(encoder.as_texts(texts))))
 
 
 TEXTS: Modality = TextModality()
