@@ -127,6 +127,10 @@ class ReleaseJob(Protocol):
 
     total: int | None
 
+    def shuffle(self, noise: Any) -> None:
+        """Write samples in a random order, by the key of the noise if there is one; for kinds with that option."""
+        ...
+
     def sink(self, out: Path) -> AbstractContextManager[Any]:
         """Where batches go; what it writes appears whole or not at all. It has `write(changed)`."""
         ...
@@ -324,6 +328,10 @@ class Modality(Protocol):
         """What the data tells, and which features tell it, fitted by a `TIDE`."""
         ...
 
+    def shown(self, data: Dataset) -> Any:
+        """All that a file shows of its samples but the secret, also what is not judged: what `surface` looks at."""
+        ...
+
     def locks(self, data: Dataset, options: Any, keep: Sequence[str], hide: Sequence[str]) -> Locks:
         """Read what the user wants kept or hidden, and refuse names that the data does not have."""
         ...
@@ -346,6 +354,10 @@ class Modality(Protocol):
 
     def view_plan(self, plan: Any) -> PlanView:
         """A plan as a person reads it."""
+        ...
+
+    def reorder(self, x: Any, order: Any) -> Any:
+        """The samples of an object at (n,) places, in that order, and nothing that tells the old one."""
         ...
 
     def release_object(self, x: Any, plan: Any, *, noise: Any, ids: Any) -> Any:

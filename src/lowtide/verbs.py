@@ -14,6 +14,7 @@ import numpy as np
 
 from lowtide import modalities
 from lowtide.auditing.report import AuditReport, Gate, audit_samples
+from lowtide.auditing.surface import examine_data, examine_order
 from lowtide.density.artefact import Density
 from lowtide.density.tide import TIDE
 from lowtide.disclose.budget import Budget
@@ -21,7 +22,7 @@ from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.certificate import PolicyName
 from lowtide.disclose.noise import KEY_NAME, open_noise
 from lowtide.disclose.obfuscator import Obfuscator
-from lowtide.disclose.plan_file import Plan, Release, Tally, card_paths, find_card
+from lowtide.disclose.plan_file import Plan, Release, Tally, card_paths, find_card, release_object, released_order
 from lowtide.errors import LowtideError, LowtideTypeError, note
 from lowtide.files import sha256_of, write_whole
 from lowtide.options import read_options
@@ -61,7 +62,7 @@ def scan(
     modality, said = _kind(data, "scan", kind, options)
     opened = modality.open(data, secret, said, progress=progress)
     estimator = TIDE(modality.features(said), max_steps=steps, random_state=seed, progress=progress)
-    found = modality.scan(opened, estimator, said)
+    found = replace(modality.scan(opened, estimator, said), surface=examine_data(modality, opened, seed))
     title = f"{opened.name}: what it tells about {opened.secret}"
     return replace(found, writer=_Writer(modality, title, opened, found, single=getattr(said, "samples", 0), seed=seed))
 
@@ -126,7 +127,8 @@ def plan(
     hider.fit(opened.samples, opened.labels, groups=opened.groups, utility=useful)
     layout = modality.layout(opened, said, locks, utility)
     title = f"{opened.name}: a plan to hide {opened.secret}"
-    made = Plan(modality.name, opened.secret, layout, hider.hider_)
+    frozen = replace(hider.hider_, card=replace(hider.hider_.card, order=examine_order(modality, opened, seed)))
+    made = Plan(modality.name, opened.secret, layout, frozen)
     return replace(made, writer=_Writer(modality, title, opened, plan=made, card=made.card))
 
 
@@ -154,7 +156,7 @@ def release(
         signed_by: the file of the key that a saved plan must be signed with.
         fresh_noise: draw noise that nobody can draw again: several such releases of the same data average it away.
         progress: whether to draw a progress bar; by default only on a terminal.
-        **options: of the kind, such as `rename=True` for images.
+        **options: of the kind, such as `rename=True` for images, or `shuffle=True` for rows or texts in random order.
     """
     made = plan if isinstance(plan, Plan) else Plan.load(plan, signed_by=signed_by)
     is_file = isinstance(data, (str, os.PathLike))
@@ -162,9 +164,7 @@ def release(
         options, ids = {**options, "ids": ids}, None
     said = _options(made.modality, "release", options)
     if not is_file:
-        noise = _noise(made, plan, key_file, fresh=fresh_noise)
-        shown = made.modality.release_object(data, made, noise=noise, ids=ids)
-        return Release(shown, replace(made.card, plan_sha256=made.digest), made.modality.nouns)
+        return release_object(data, made, ids, _noise(made, plan, key_file, fresh=fresh_noise), said)
     if out is None:
         raise LowtideError("a file or folder is released into another one; say where with out=")
     if os.path.realpath(out) == os.path.realpath(data):
@@ -173,6 +173,10 @@ def release(
     job = made.modality.release_job(Path(data), made, said, ids=ids, progress=progress)
     target, tally = Path(out), Tally(made.card, made.digest)
     noise = _noise(made, plan, key_file, fresh=fresh_noise)
+    shuffled = getattr(said, "shuffle", None)
+    if shuffled:
+        job.shuffle(noise)
+    order = released_order(made, shuffled)
     with job.sink(target) as sink, progress_bar("releasing", job.total or 1, progress) as tick:
         for batch in job.batches():
             changed = job.change(batch, noise)
@@ -180,7 +184,7 @@ def release(
             tally.add(changed)
             tick(min(tally.rows, job.total or 1))
         job.finish()
-    card = tally.card(sha256_of(target))
+    card = replace(tally.card(sha256_of(target)), order=order)
     cards = {name: write_whole(path, card.files()[name]) for name, path in card_paths(target).items()}
     kept = {name: path for name, path in extra.items() if path.exists()}
     return Release(target, card, made.modality.nouns, {"released": target, **cards, **kept})
@@ -224,6 +228,11 @@ def audit(
     modality, said = _kind(release, "audit", options.pop("kind", None), options)
     if made is not None and made.kind != modality.name:
         raise LowtideError(f"the plan is for {made.kind}, and the release holds {modality.name}; name its own plan")
+    if known is not None and known.order is not None and known.order.shuffled and getattr(said, "order", None) is None:
+        raise LowtideError(
+            "the release is in random order, as its card says, so that nobody knows which sample is which: give the "
+            "order that was written beside it (--order FILE), or that of the Release"
+        )
     matched = modality.match(release, reference, secret, said, utility=utility, progress=progress)
     data = matched.data
     found = audit_samples(

@@ -24,7 +24,7 @@ _NEIGHBOURS = (3, 10, 30, 100, 300)
 _PERIODS = tuple(range(2, 13))  # of classes that take turns
 _MOST_ROWS = 50_000
 _RUNS = 25  # of neighbours that are looked at in a longer file
-_LEAST_PER_CLASS = 5  # that an attack needs
+_LEAST_PER_CLASS, _LEAST_ROWS = 5, 20  # that an attack needs
 
 
 class PositionLearner:
@@ -95,6 +95,12 @@ def attack_order(
         progress=False,
     )
     return replace(report, retrained=(replace(report.retrained[0], attacker=NAME),), strongest=NAME)
+
+
+def can_attack(s: ArrayLike) -> bool:
+    """Whether so many samples of every class can be learnt from and tested on."""
+    counts = np.bincount(read_classes(s)[1])
+    return bool(counts.sum() >= _LEAST_ROWS and counts.min() >= _LEAST_PER_CLASS)
 
 
 def order_tells(report: AttackReport) -> bool:

@@ -205,8 +205,8 @@ def _gains(parts: Ints, codes: Labels, half: Ints, classes: int) -> Floats:
     cells = int(parts.max()) + 1
     for side in (0, 1):
         learnt, asked = half != side, half == side
-        counts = np.bincount(parts[learnt] * classes + codes[learnt], minlength=cells * classes)
-        counts = counts.reshape(cells, classes) + 0.0
+        joint = np.bincount(parts[learnt] * classes + codes[learnt], minlength=cells * classes)
+        counts = joint.reshape(cells, classes).astype(np.float64)
         prior = (counts.sum(axis=0) + 1.0) / (counts.sum() + classes)
         share = (counts + _PRIOR_ROWS * prior) / (counts.sum(axis=1, keepdims=True) + _PRIOR_ROWS)
         gains[asked] = np.log(share[parts[asked], codes[asked]] / prior[codes[asked]])
@@ -217,6 +217,6 @@ def _mean(gains: Floats, groups: Labels | None, level: float) -> Estimate:
     """The mean of gains (n,) with its interval; samples of one group are one witness."""
     if groups is None:
         return mean_with_interval(gains, level)
-    totals = np.bincount(groups, gains) * ((int(groups.max()) + 1) / len(gains))
+    totals = np.bincount(groups, gains).astype(np.float64) * ((int(groups.max()) + 1) / len(gains))
     found = mean_with_interval(totals, level)
     return Estimate(found.value, found.low, found.high, len(gains))

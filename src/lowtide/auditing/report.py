@@ -30,6 +30,8 @@ _NOTHING_SHOWN = (
     "These attackers cannot read the clean data either, so this audit says nothing about the release. Give more rows "
     "or other attackers, or accept that the data may not tell the {secret} at all."
 )
+_TOO_WEAK = "The estimator is too weak for this release"
+_NO_ORDER = "The estimate knows values and not their order"
 _NO_CONTROL = "No clean data was given, so it is not known whether these attackers could have read it."
 
 
@@ -122,9 +124,10 @@ def give_verdict(
         secret: what to call the secret: "vote", "diagnosis".
         surface: of the release; the attacker of places counts for the estimate and the limit like the strongest one.
     """
-    attacks = [report.headline, *([] if surface is None else [surface.attack])]
-    told = max((one.information for one in attacks), key=lambda found: found.low)
-    distrust = None if estimate is None else _distrust(told, estimate)
+    attacks = [report.headline, *([] if surface is None or surface.attack is None else [surface.attack])]
+    most = max(attacks, key=lambda one: one.information.low)
+    why = _TOO_WEAK if most is report.headline else _NO_ORDER
+    distrust = None if estimate is None else _distrust(most.information, estimate, why)
     conclusive = _reads(report.headline_clean, report.guess) if report.headline_clean is not None else None
     control = {True: None, False: _NOTHING_SHOWN.format(secret=secret), None: _NO_CONTROL}[conclusive]
     gate = fail_above if fail_above is None or isinstance(fail_above, Gate) else Gate.nats(fail_above)
@@ -160,7 +163,7 @@ def _sentence(report: AttackReport, secret: str) -> str:
     return f"An attacker guesses the {secret} right {compared}; guessing blindly gives {blind}."
 
 
-def _distrust(attack: Estimate, estimate: Estimate) -> str | None:
+def _distrust(attack: Estimate, estimate: Estimate, why: str) -> str | None:
     """What to say when an attack shows more than was estimated to be there."""
     if not isinstance(estimate, Estimate):
         raise LowtideError(f"estimate must be an Estimate with its interval, in nats, got {type(estimate).__name__}")
@@ -171,8 +174,7 @@ def _distrust(attack: Estimate, estimate: Estimate) -> str | None:
         return None
     return (
         f"Do not trust the estimate: it puts the leakage at {interval(estimate)} nats, "
-        f"but an attacker already gets {attack.value:.4f} (at least {attack.low:.4f}). The estimator is too weak for "
-        "this release; rely on the attack."
+        f"but an attacker already gets {attack.value:.4f} (at least {attack.low:.4f}). {why}; rely on the attack."
     )
 
 
@@ -270,7 +272,7 @@ class AuditReport(Reported):
         headline = self.attacks.headline
         others = [one for one in self.attacks.retrained if one is not headline]
         others.sort(key=lambda one: -one.information.value)
-        places = [] if self.surface is None else [self.surface.attack]
+        places = [] if self.surface is None or self.surface.attack is None else [self.surface.attack]
         return [headline, *others, *places, *self.attacks.fixed, *self.attacks.clean, self.attacks.guess]
 
     def _divergence(self) -> str:

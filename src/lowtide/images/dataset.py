@@ -276,6 +276,10 @@ class ImageJob:
             )
         )
 
+    def shuffle(self, noise: Any) -> None:
+        """Images have no such option: new names are given in random order."""
+        raise LowtideError("images are put in random order by new names; release them with --rename")
+
     def batches(self) -> Iterator[tuple[Ints, Pixels]]:
         """All images batch by batch; while one batch is worked on, the next is read."""
         return read_ahead(self._images)

@@ -155,6 +155,10 @@ class ImageModality:
         """What each patch tells."""
         return scan_images(data.samples, data.labels, estimator=estimator, secret=data.secret)
 
+    def shown(self, data: Dataset) -> Any:
+        """The images."""
+        return data.samples
+
     def locks(self, data: Dataset, options: ImageOptions, keep: Sequence[Any], hide: Sequence[Any]) -> Locks:
         """Patches by number, or boxes."""
         return dataset.lock_patches(keep, hide)
@@ -171,6 +175,10 @@ class ImageModality:
     def plan_weights(self, policy: str) -> str | None:
         """Masks and orders of many patches are tensors."""
         return "a plan for images"
+
+    def reorder(self, x: Any, order: Any) -> encoder.Chosen:
+        """Images in another order."""
+        return encoder.Chosen(encoder.as_images(x), order)
 
     def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Any:
         """Images with what the plan hides painted over."""

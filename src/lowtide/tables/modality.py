@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -21,10 +22,11 @@ from lowtide.protocols import Dataset, Locks, Matched, Modality, Nouns
 from lowtide.report.html import Findings, Outline, Section
 from lowtide.report.words import HiddenCounts, count_features
 from lowtide.table_files.formats import find_column, format_of
+from lowtide.table_files.shuffling import order_beside
 from lowtide.tables import dataset
 from lowtide.tables import view as table_view
 from lowtide.tables.attackers import ATTACKERS
-from lowtide.tables.encoder import TableEncoder, is_frame, read_encoder, read_shown, read_table
+from lowtide.tables.encoder import TableEncoder, is_frame, read_encoder, read_shown, read_table, take_rows
 from lowtide.tables.hider import TableHider, names_of
 from lowtide.tables.options import TableOptions
 from lowtide.tables.planner import TablePlanner, TableSettings
@@ -177,6 +179,11 @@ class TableModality:
         columns = () if described is None else described.columns
         return scan(data.samples, data.labels, estimator=estimator, secret=data.secret, columns=columns)
 
+    def shown(self, data: Dataset) -> Any:
+        """All columns but the secret."""
+        table = data.source.table
+        return data.samples if table is None else table.drop_columns([data.secret])
+
     def locks(self, data: Dataset, options: TableOptions, keep: Sequence[Any], hide: Sequence[Any]) -> Locks:
         """Columns by name."""
         return dataset.lock_columns(data, keep, hide)
@@ -193,14 +200,19 @@ class TableModality:
         """Only the fixed policy needs no network."""
         return None if policy == "fixed" else f"the policy {policy!r}"
 
+    def reorder(self, x: Any, order: Any) -> Any:
+        """Rows in another order, numbered anew where a library numbers them."""
+        taken = take_rows(x, order)
+        return nw.to_native(nw.maybe_reset_index(nw.from_native(taken, eager_only=True))) if is_frame(x) else taken
+
     def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Any:
         """A frame or an array, without the secret."""
         return dataset.release_frame(x, plan, noise=noise, ids=ids)
 
     def beside(self, out: Path, options: TableOptions) -> dict[str, Path]:
-        """Nothing but the release."""
+        """Which row is which, where rows are shuffled."""
         format_of(out)
-        return {}
+        return {"order": order_beside(out)} if options.shuffle else {}
 
     def release_job(
         self, source: Path, plan: Plan, options: TableOptions, *, ids: Any, progress: bool | None

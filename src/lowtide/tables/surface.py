@@ -71,8 +71,8 @@ class SurfaceReader:
         kinds = {name: _kind(column) for name, column in listed.items()}
         read = {name: _READ[kind](listed[name]) for name, kind in kinds.items()}
         kept = tuple((name, kinds[name]) for name, column in read.items() if _is_telling(column))
-        texts = {name: column.texts for name, column in read.items()}
-        return cls(kept, tuple(name for name, _ in kept if texts[name] is not None and len(texts[name][0]) > _NAMES))
+        spelled = (name for name, _ in kept if (read[name].texts or ([], None))[0][_NAMES:])
+        return cls(kept, tuple(spelled))
 
     def read(self, x: Any) -> Surface:
         """The surface of a table; a column that is not there, or holds something else, has empty channels."""
@@ -252,7 +252,7 @@ def _decimals(values: Floats, kind: type[np.floating[Any]]) -> Floats:
 def _gaps(column: Any, gone: Bools) -> Floats:
     """0 where there is a number, 1 where there is none, 2 where it is NaN; libraries without null have only NaN."""
     if isinstance(column, np.ndarray):
-        return 2.0 * gone
+        return np.where(gone, 2.0, 0.0)
     return np.where(gone, np.where(column.is_null().to_numpy(), 1.0, 2.0), 0.0)
 
 

@@ -22,6 +22,7 @@ from lowtide.labels import check_secret_values
 from lowtide.protocols import Changed, Dataset, Locks, Matched, PlanView
 from lowtide.table_files.formats import find_column, is_moment
 from lowtide.table_files.reading import batches, schema_of
+from lowtide.table_files.shuffling import Shuffling, read_places
 from lowtide.table_files.writing import Writer
 from lowtide.texts.cleaning import cleaner
 from lowtide.texts.encoder import as_texts
@@ -29,6 +30,7 @@ from lowtide.texts.options import TextOptions
 from lowtide.texts.policies import FixedTerms
 from lowtide.texts.reading import TextSet, duplicates, read_texts, split_groups
 from lowtide.texts.terms import TermOptions
+from lowtide.types import Ints
 
 _KINDS = ("hashtags", "handles", "urls", "emoji", "numbers", "accents")
 _LOOKED_AT = 200  # entries of a folder, to tell texts from images
@@ -200,6 +202,7 @@ class TextJob:
 
     def __init__(self, source: Path, plan: Plan, options: TextOptions) -> None:
         self._source, self._plan, self._encoding = source, plan, options.encoding
+        self._shuffling = Shuffling()
         self._folder = read_texts(source, encoding=options.encoding) if source.is_dir() else None
         if self._folder is None:
             schema = schema_of(source, encoding=options.encoding)
@@ -223,10 +226,18 @@ class TextJob:
 
     def sink(self, out: Path) -> TextSink:
         """A file of texts, and one of changes beside it."""
+        self._shuffling.out = out
         return TextSink(out, changes_beside(out))
+
+    def shuffle(self, noise: KeyedNoise | None) -> None:
+        """Read all texts and write them in a random order."""
+        self._shuffling.start(noise)
 
     def batches(self) -> Iterator[pa.Table]:
         """Tables with the column of texts and those that are kept."""
+        return self._shuffling.batches(self._tables())
+
+    def _tables(self) -> Iterator[pa.Table]:
         names = [self._text, *self._plan.layout["kept"]]
         if self._folder is not None:
             texts = pa.table({self._text: pa.array(self._folder.texts, pa.string())})
@@ -251,7 +262,8 @@ class TextJob:
         return Changed(samples, len(released), None, float(released.words), float(released.hidden))
 
     def finish(self) -> None:
-        """Nothing is left to refuse."""
+        """Nothing is left to refuse; the order is written, where there is a new one."""
+        self._shuffling.finish()
 
 
 class TextSink:
@@ -289,7 +301,11 @@ def match_texts(release: Any, reference: Any, secret: Any, options: TextOptions,
     """Released texts and those they were made from, the same texts in the same order."""
     if not isinstance(release, (str, Path)):
         data = _open_list(release if reference is None else reference, secret, options.group)
-        return Matched(data, as_texts(release), None if reference is None else data.samples, utility)
+        texts, clean = as_texts(release), None if reference is None else data.samples
+        if options.order is None:
+            return Matched(data, texts, clean, utility)
+        places = read_places(options.order, len(texts))
+        return Matched(data, [texts[place] for place in places], clean, utility, places)
     is_folder = isinstance(reference, (str, Path)) and Path(reference).is_dir()
     own = TextOptions(None if is_folder else options.text, options.group, encoding=options.encoding)
     data = open_texts(reference, secret, own)
@@ -305,7 +321,32 @@ def match_texts(release: Any, reference: Any, secret: Any, options: TextOptions,
             "in the same order"
         )
     values = None if utility is None else utility_values(found, utility)
-    return Matched(data, list(released.take(data.known).texts), data.samples, values)
+    places = np.arange(len(released)) if options.order is None else read_places(options.order, len(released))
+    places = places[data.known]
+    shown, clean = _with_columns(released, found, places)
+    return Matched(data, shown, clean, values, places)
+
+
+def _with_columns(released: TextSet, found: TextSet, places: Ints) -> tuple[list[str], list[str]]:
+    """Texts of the release at some places, and of the reference, each followed by what stands in the columns beside.
+
+    A column that was kept is shown with its text, so that attackers read it, too.
+    """
+    names = [name for name in released.others.column_names if name in found.others.column_names]
+    shown = [released.texts[place] for place in places]
+    beside = [released.others[name].take(pa.array(places)).to_pylist() for name in names]
+    before = [found.others[name].to_pylist() for name in names]
+    return _joined(shown, names, beside), _joined(list(found.texts), names, before)
+
+
+def _joined(texts: list[str], names: list[str], columns: list[list[Any]]) -> list[str]:
+    if not names:
+        return texts
+    rows = zip(texts, *columns, strict=True)
+    return [
+        "\n".join([text, *(f"{name}: {cell}" for name, cell in zip(names, cells, strict=True))])
+        for text, *cells in rows
+    ]
 
 
 def utility_values(found: TextSet, name: str) -> list[Any]:

@@ -20,6 +20,7 @@ from lowtide.protocols import Dataset, Locks, Matched, Modality, Nouns
 from lowtide.report.html import Findings, Outline, Section
 from lowtide.report.words import HiddenCounts
 from lowtide.table_files.formats import format_of
+from lowtide.table_files.shuffling import order_beside
 from lowtide.texts import cleaning, dataset, encoder, explaining, lists, rewriting
 from lowtide.texts import view as text_view
 from lowtide.texts.attackers import TEXT_ATTACKERS, read_pieces
@@ -159,6 +160,10 @@ class TextModality:
         """What each term tells."""
         return scan_texts(data.samples, data.labels, groups=data.groups, estimator=estimator, secret=data.secret)
 
+    def shown(self, data: Dataset) -> Any:
+        """The texts."""
+        return data.samples
+
     def locks(self, data: Dataset, options: TextOptions, keep: Sequence[Any], hide: Sequence[Any]) -> Locks:
         """Terms, and columns beside the texts."""
         return dataset.lock_terms(data, dataset.term_options(options), keep, hide)
@@ -176,14 +181,20 @@ class TextModality:
         """Masks and orders of many terms are tensors."""
         return "a plan for texts"
 
+    def reorder(self, x: Any, order: Any) -> list[str]:
+        """Texts in another order."""
+        texts = encoder.as_texts(x)
+        return [texts[place] for place in order]
+
     def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Any:
         """Texts without what the plan hides."""
         return plan.hider.transform(x, noise=noise, ids=ids)
 
     def beside(self, out: Path, options: TextOptions) -> dict[str, Path]:
-        """The list of changes, which has the length of every hidden word."""
+        """The list of changes, which has the length of every hidden word; and which text is which, if shuffled."""
         format_of(out)
-        return {"changes": dataset.changes_beside(out)}
+        order = {"order": order_beside(out)} if options.shuffle else {}
+        return {"changes": dataset.changes_beside(out), **order}
 
     def release_job(
         self, source: Path, plan: Plan, options: TextOptions, *, ids: Any, progress: bool | None

@@ -23,7 +23,8 @@ _PLAIN_BLANKS = " \n\r\t"
 
 
 def _counting(pattern: str) -> Callable[[str], float]:
-    return lambda text, found=re.compile(pattern): float(len(found.findall(text)))
+    found = re.compile(pattern)
+    return lambda text: float(len(found.findall(text)))
 
 
 def _last(text: str) -> float:
