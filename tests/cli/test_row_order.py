@@ -124,3 +124,31 @@ def test_an_order_of_another_release_is_refused(content, tmp_path):
     (tmp_path / "o.csv").write_text(content)
     with pytest.raises(LowtideError, match="order"):
         read_places(tmp_path / "o.csv", 3)
+
+
+def test_a_column_that_is_kept_beside_texts_is_attacked(tmp_path):
+    """The words tell nothing; the ending of the kept name does."""
+    votes = RNG.permutation(VOTES)
+    words = RNG.choice(["tea", "milk", "salt", "rice"], (N, 6))
+    table = pd.DataFrame({"text": [" ".join(row) for row in words], "vote": votes})
+    table["email"] = [f"user{k}@{'home.org' if vote else 'work.com'}" for k, vote in enumerate(votes)]
+    table.to_csv(tmp_path / "t.csv", index=False)
+    quick = {"text": "text", "attackers": ["surface"], "epsilon": None, "progress": False}
+    for kept, columns in ((False, ["text"]), (True, ["text", "email"])):
+        table[columns].to_csv(tmp_path / "out.csv", index=False)
+        found = audit(tmp_path / "out.csv", tmp_path / "t.csv", "vote", **quick)
+        assert (found.attacks.headline.auc.value > 0.9) == kept
+        assert (found.verdict.surface is not None) == kept
+        assert found.change.share == 0
+
+
+def test_a_column_that_names_rows_is_attacked_where_it_is_shown(tmp_path):
+    table = frame(votes := RNG.permutation(VOTES))
+    table["email"] = [f"user{k}@{'home.org' if vote else 'work.com'}" for k, vote in enumerate(votes)]
+    table.to_csv(tmp_path / "t.csv", index=False)
+    for shown, email in ((False, "hidden"), (True, table["email"])):
+        table.drop(columns="vote").assign(email=email).to_csv(tmp_path / "out.csv", index=False)
+        found = audit(tmp_path / "out.csv", tmp_path / "t.csv", "vote", **{**QUICK, "attackers": ["surface"]})
+        assert (found.attacks.headline.auc.value > 0.9) == shown
+        assert (found.verdict.surface is not None) == shown
+        assert not shown or "the spelling of 'email'" in found.verdict.surface

@@ -300,9 +300,30 @@ class PieceReader:
         return sparse.csr_array(counts)
 
 
+class TextsWithColumns(list[str]):
+    """Texts that were released with columns beside them.
+
+    Args:
+        texts: n texts.
+        beside: n texts of what the columns hold.
+    """
+
+    def __init__(self, texts: Sequence[str], beside: Sequence[str]) -> None:
+        super().__init__(texts)
+        self.beside = beside
+
+
+def all_shown(texts: Any) -> list[str]:
+    """Texts as attackers read them: with what stands beside them."""
+    read = as_texts(texts)
+    if not isinstance(texts, TextsWithColumns):
+        return read
+    return [f"{text}\n{more}" for text, more in zip(read, texts.beside, strict=True)]
+
+
 def read_pieces(texts: Sequence[str], reader: PieceReader | None = None) -> AttackRows:
     """Counts of the pieces of texts, with a vocabulary of their own or that of a `reader`."""
-    found = [_PIECES.findall(text.lower()) for text in as_texts(texts)]
+    found = [_PIECES.findall(text.lower()) for text in all_shown(texts)]
     known = PieceReader.learn(found) if reader is None else reader
     return AttackRows(known.read(found), known)
 

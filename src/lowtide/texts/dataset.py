@@ -24,6 +24,7 @@ from lowtide.table_files.formats import find_column, is_moment
 from lowtide.table_files.reading import batches, schema_of
 from lowtide.table_files.shuffling import Shuffling, read_places
 from lowtide.table_files.writing import Writer
+from lowtide.texts.attackers import TextsWithColumns
 from lowtide.texts.cleaning import cleaner
 from lowtide.texts.encoder import as_texts
 from lowtide.texts.options import TextOptions
@@ -323,30 +324,21 @@ def match_texts(release: Any, reference: Any, secret: Any, options: TextOptions,
     values = None if utility is None else utility_values(found, utility)
     places = np.arange(len(released)) if options.order is None else read_places(options.order, len(released))
     places = places[data.known]
-    shown, clean = _with_columns(released, found, places)
+    # A column that was kept is shown with its text, so that attackers read it, too; but it does not predict itself.
+    known = [name for name in found.others.column_names if name in released.others.column_names and name != utility]
+    shown, clean = _with_columns(released, places, known), _with_columns(found, np.arange(len(found)), known)
     return Matched(data, shown, clean, values, places)
 
 
-def _with_columns(released: TextSet, found: TextSet, places: Ints) -> tuple[list[str], list[str]]:
-    """Texts of the release at some places, and of the reference, each followed by what stands in the columns beside.
-
-    A column that was kept is shown with its text, so that attackers read it, too.
-    """
-    names = [name for name in released.others.column_names if name in found.others.column_names]
-    shown = [released.texts[place] for place in places]
-    beside = [released.others[name].take(pa.array(places)).to_pylist() for name in names]
-    before = [found.others[name].to_pylist() for name in names]
-    return _joined(shown, names, beside), _joined(list(found.texts), names, before)
-
-
-def _joined(texts: list[str], names: list[str], columns: list[list[Any]]) -> list[str]:
+def _with_columns(found: TextSet, places: Ints, names: Sequence[str]) -> list[str]:
+    """Texts at some places, with what stands in the columns of these names beside them."""
+    texts = [found.texts[place] for place in places]
     if not names:
         return texts
-    rows = zip(texts, *columns, strict=True)
-    return [
-        "\n".join([text, *(f"{name}: {cell}" for name, cell in zip(names, cells, strict=True))])
-        for text, *cells in rows
-    ]
+    columns = [found.others[name].take(pa.array(places)).to_pylist() for name in names]
+    cells = zip(*columns, strict=True)
+    beside = ["\n".join(f"{name}: {cell}" for name, cell in zip(names, row, strict=True)) for row in cells]
+    return TextsWithColumns(texts, beside)
 
 
 def utility_values(found: TextSet, name: str) -> list[Any]:

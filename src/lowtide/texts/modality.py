@@ -23,7 +23,7 @@ from lowtide.table_files.formats import format_of
 from lowtide.table_files.shuffling import order_beside
 from lowtide.texts import cleaning, dataset, encoder, explaining, lists, rewriting
 from lowtide.texts import view as text_view
-from lowtide.texts.attackers import TEXT_ATTACKERS, read_pieces
+from lowtide.texts.attackers import TEXT_ATTACKERS, all_shown, read_pieces
 from lowtide.texts.options import TextOptions
 from lowtide.texts.planner import TextPlanner, TextSettings
 from lowtide.texts.scan import TextScan, scan_texts
@@ -91,7 +91,7 @@ class TextModality:
 
     def surface(self, x: Any) -> Surface:
         """Capitals, blanks, punctuation, lengths, addresses; see `lowtide.texts.surface`."""
-        return read_surface(encoder.as_texts(x))
+        return read_surface(all_shown(x))
 
     def numbers(self, rows: Any) -> Any:
         """Counts are numbers."""
@@ -210,7 +210,7 @@ class TextModality:
 
 
 def _with_surface(counted: AttackRows, texts: Any) -> AttackRows:
-    return replace(counted, data=SurfacedRows(counted.data, lambda: read_surface(encoder.as_texts(texts))))
+    return replace(counted, data=SurfacedRows(counted.data, lambda: read_surface(all_shown(texts))))
 
 
 TEXTS: Modality = TextModality()
