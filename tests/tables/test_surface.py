@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
+from lowtide import TIDE, Obfuscator
 from lowtide.attack.panel import attack
 from lowtide.attack.surface import telling_channels
 from lowtide.tables.surface import SurfaceReader
@@ -144,3 +145,12 @@ def test_a_release_is_read_with_the_channels_of_the_clean_table():
 def test_wide_tables_are_looked_at_by_whole_rows_only():
     surface = SurfaceReader.learn(np.zeros((30, 201))).read(np.zeros((30, 201)))
     assert surface.names == ("how often the whole row occurs",)
+
+
+def test_a_plan_is_checked_by_the_surface_and_hides_the_column_whose_parity_tells():
+    table = pd.DataFrame({"weight": BLANK["weight"], "id": EVEN + SECRET})[:400]
+    task = Obfuscator(TIDE(max_steps=40, random_state=0), budget=0.05)
+    hider = task.fit(table, SECRET[:400]).hider_
+    assert dict(zip(table, hider.policy.hidden, strict=True))["id"]
+    assert not hider.policy.hidden.all()
+    assert "surface" in [one.attacker for one in hider.card.attacks]

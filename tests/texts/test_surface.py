@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from lowtide import LowtideError, plan, release
 from lowtide.attack.panel import attack
 from lowtide.attack.surface import telling_channels
 from lowtide.texts.surface import read_surface
@@ -58,3 +59,15 @@ def test_nothing_is_read_where_nothing_tells():
     assert report.headline.auc.value < 0.6
     assert report.headline.information.low <= 0
     assert telling_channels(read_surface(TEXTS), SECRET) == ()
+
+
+def test_addresses_are_terms_unless_they_are_left_out():
+    texts = [
+        f"see {'https://red.org/x' if s else 'https://blue.org/y'}{k} {text}"
+        for k, (text, s) in enumerate(zip(TEXTS, SECRET, strict=True))
+    ]
+    quick = {"kept": 1.0, "steps": 40, "progress": False}
+    made = plan(texts[:200], SECRET[:200], hide=["https://red.org"], **quick)
+    assert not any("red.org" in text for text in release(texts[:200], made).data)
+    with pytest.raises(LowtideError, match="not a word of the texts"):
+        plan(texts[:200], SECRET[:200], hide=["https://red.org"], without=("urls",), **quick)

@@ -38,6 +38,7 @@ class Surface:
         channels: (n, k) their numbers; NaN where a channel does not apply.
         plain: (n, p) what other attackers see of the values behind the channels, sorted into few parts from 0.
         behind: for each channel the columns of `plain` that it belongs to; it is worth a word where it tells more.
+        columns: for each channel the columns that it is read from; none where it is read from all.
         spelling: which short runs of characters texts that are mostly different have, (n, hashed) CSR, by what they
             are in words: "the spelling of 'email'".
     """
@@ -46,6 +47,7 @@ class Surface:
     channels: Floats32
     plain: Ints
     behind: tuple[tuple[int, ...], ...]
+    columns: tuple[tuple[str, ...], ...] = ()
     spelling: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

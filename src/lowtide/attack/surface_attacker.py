@@ -77,7 +77,8 @@ class SurfaceLearner:
 
 def _told(rows: SurfacedRows) -> Floats32:
     """The channels of rows, with a number that none of them has where a channel does not apply."""
-    return np.nan_to_num(rows.channels, nan=_NOT_THERE)
+    channels = rows.channels if rows.channels.shape[1] else np.zeros((rows.shape[0], 1), dtype=np.float32)
+    return np.nan_to_num(channels, nan=_NOT_THERE)
 
 
 def _surfaced(rows: Any) -> SurfacedRows:

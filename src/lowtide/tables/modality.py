@@ -31,7 +31,7 @@ from lowtide.tables.hider import TableHider, names_of
 from lowtide.tables.options import TableOptions
 from lowtide.tables.planner import TablePlanner, TableSettings
 from lowtide.tables.scan import TableScan, scan
-from lowtide.tables.surface import ShownReader, SurfaceReader
+from lowtide.tables.surface import ShownReader, read_columns
 from lowtide.tables.utility import changed, predicts, row_count
 
 
@@ -111,7 +111,7 @@ class TableModality:
 
     def surface(self, x: Any) -> Surface:
         """Frequencies, digits, times, spelling; see `lowtide.tables.surface`."""
-        return SurfaceReader.learn(x).read(x)
+        return read_columns(x)
 
     def numbers(self, rows: Any) -> Any:
         """The values of rows, without their surface."""

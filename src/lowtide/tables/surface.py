@@ -82,7 +82,7 @@ class SurfaceReader:
             return Surface((_WHOLE,), often.astype(np.float32)[:, None], np.zeros((n, 0), np.intp), ((),))
         own = {name: (_kind(column), column) for name, column in _columns(x)}
         read = {name: _READ[kind](column) for name, (kind, column) in own.items()}
-        listed: list[tuple[str, NDArray[Any], tuple[int, ...]]] = []
+        listed: list[tuple[str, NDArray[Any], tuple[int, ...], tuple[str, ...]]] = []
         plain: list[Ints] = []
         dates: list[tuple[str, tuple[int, ...], Floats]] = []
         spelling: dict[str, Any] = {}
@@ -91,20 +91,22 @@ class SurfaceReader:
             found = read[name] if fits else _READ[kind](_absent(kind, n))
             behind = tuple(range(len(plain), len(plain) + len(found.plain)))
             plain += found.plain
-            listed += [(f"the {about} of {name!r}", values, behind) for about, values in found.channels.items()]
+            listed += [(f"the {about} of {name!r}", told, behind, (name,)) for about, told in found.channels.items()]
             if found.days is not None:
                 dates.append((name, behind, found.days))
             if name in self.spelled and found.texts is not None:
                 spelling[f"the spelling of {name!r}"] = _spelling(*found.texts)
         for (name, first, days), (other, second, later) in combinations(dates[:_MOST_DATES], 2):
-            listed.append((f"the time between {name!r} and {other!r}", later - days, first + second))
+            listed.append((f"the time between {name!r} and {other!r}", later - days, first + second, (name, other)))
         often = _often(_row_codes([column.codes for column in read.values()], n))
-        listed.append((_WHOLE, often, tuple(range(len(plain)))))
+        listed.append((_WHOLE, often, tuple(range(len(plain))), ()))
+        names, channels, behinds, columns = zip(*listed, strict=True)
         return Surface(
-            tuple(name for name, _, _ in listed),
-            np.column_stack([values for _, values, _ in listed]).astype(np.float32),
+            names,
+            np.column_stack(channels).astype(np.float32),
             np.column_stack(plain) if plain else np.zeros((n, 0), dtype=np.intp),
-            tuple(behind for _, _, behind in listed),
+            behinds,
+            columns,
             spelling,
         )
 
@@ -135,6 +137,14 @@ class ShownReader:
         if self.encoder.inputs == 0:
             return np.zeros((len(nw.from_native(x, eager_only=True)), 1), dtype=np.float32)
         return self.encoder.encode(x, stand_in=stand_in)
+
+
+def read_columns(x: Any, chosen: Bools | None = None) -> Surface:
+    """The surface of some columns of a table, by a mask over all of them; of all by default."""
+    if chosen is not None and not chosen.all():
+        places = np.flatnonzero(chosen).tolist()
+        x = nw.from_native(x, eager_only=True)[:, places].to_native() if is_frame(x) else np.asarray(x)[:, places]
+    return SurfaceReader.learn(x).read(x)
 
 
 def _columns(x: Any) -> Iterator[tuple[str, Any]]:

@@ -75,7 +75,7 @@ def read_surface(texts: Sequence[str]) -> Surface:
         np.array(columns, dtype=np.float32).T,
         np.zeros((len(texts), 0), dtype=np.intp),
         ((),) * (len(columns)),
-        {_SPELLING: runs.transform(texts)},
+        spelling={_SPELLING: runs.transform(texts)},
     )
 
 
