@@ -31,6 +31,7 @@ from lowtide.protocols import Dataset, Modality
 from lowtide.report.html import write_report
 from lowtide.report.sections import make_report
 
+_COMMON = ("kept", "epsilon", "delta", "lam", "certify", "strict")  # options of a plan of any kind
 _WARN_BUDGET = 0.5  # nats about any class, for one text
 
 
@@ -103,9 +104,7 @@ def plan(
     Returns:
         The plan: `save(path)` keeps it for any number of releases.
     """
-    common = {
-        name: options.pop(name) for name in ("kept", "epsilon", "delta", "lam", "certify", "strict") if name in options
-    }
+    common = {name: options.pop(name) for name in _COMMON if name in options}
     steps, kind = options.pop("steps", None), options.pop("kind", None)
     modality, said = _kind(data, "plan", kind, options)
     opened = modality.open(data, secret, said, progress=progress)
@@ -125,10 +124,9 @@ def plan(
     )
     useful = None if utility is None else modality.utility(opened, utility)
     hider.fit(opened.samples, opened.labels, groups=opened.groups, utility=useful)
-    layout = modality.layout(opened, said, locks, utility)
-    title = f"{opened.name}: a plan to hide {opened.secret}"
     frozen = replace(hider.hider_, card=replace(hider.hider_.card, order=examine_order(modality, opened, seed)))
-    made = Plan(modality.name, opened.secret, layout, frozen)
+    made = Plan(modality.name, opened.secret, modality.layout(opened, said, locks, utility), frozen)
+    title = f"{opened.name}: a plan to hide {opened.secret}"
     return replace(made, writer=_Writer(modality, title, opened, plan=made, card=made.card))
 
 
@@ -228,11 +226,7 @@ def audit(
     modality, said = _kind(release, "audit", options.pop("kind", None), options)
     if made is not None and made.kind != modality.name:
         raise LowtideError(f"the plan is for {made.kind}, and the release holds {modality.name}; name its own plan")
-    if known is not None and known.order is not None and known.order.shuffled and getattr(said, "order", None) is None:
-        raise LowtideError(
-            "the release is in random order, as its card says, so that nobody knows which sample is which: give the "
-            "order that was written beside it (--order FILE), or that of the Release"
-        )
+    _refuse_unordered(known, said)
     matched = modality.match(release, reference, secret, said, utility=utility, progress=progress)
     data = matched.data
     found = audit_samples(
@@ -253,6 +247,16 @@ def audit(
     name = Path(release).name if isinstance(release, (str, os.PathLike)) else data.name
     title = f"{name}: what it still tells about {data.secret}"
     return replace(found, writer=_Writer(modality, title, data, plan=made, audit=found, card=known))
+
+
+def _refuse_unordered(card: ReleaseCard | None, options: Any) -> None:
+    """Refuse a shuffled release whose order nobody gave."""
+    shuffled = card is not None and card.order is not None and card.order.shuffled
+    if shuffled and getattr(options, "order", None) is None:
+        raise LowtideError(
+            "the release is in random order, as its card says, so that nobody knows which sample is which: give the "
+            "order that was written beside it (--order FILE), or that of the Release"
+        )
 
 
 def warn(

@@ -12,6 +12,8 @@ from scipy import sparse
 from lowtide import TIDE, Obfuscator
 from lowtide.attack.panel import attack
 from lowtide.attack.surface import telling_channels
+from lowtide.tables.modality import TABLES
+from lowtide.tables.planner import TablePlanner
 from lowtide.tables.surface import SurfaceReader
 
 N = 900
@@ -147,10 +149,23 @@ def test_wide_tables_are_looked_at_by_whole_rows_only():
     assert surface.names == ("how often the whole row occurs",)
 
 
-def test_a_plan_is_checked_by_the_surface_and_hides_the_column_whose_parity_tells():
-    table = pd.DataFrame({"weight": BLANK["weight"], "id": EVEN + SECRET})[:400]
-    task = Obfuscator(TIDE(max_steps=40, random_state=0), budget=0.05)
-    hider = task.fit(table, SECRET[:400]).hider_
-    assert dict(zip(table, hider.policy.hidden, strict=True))["id"]
-    assert not hider.policy.hidden.all()
-    assert "surface" in [one.attacker for one in hider.card.attacks]
+@pytest.fixture(scope="module")
+def problem():
+    """A table whose second column tells by its parity only, as a plan sees it."""
+    table = pd.DataFrame({"weight": BLANK["weight"], "id": EVEN + SECRET})
+    task = Obfuscator(TIDE(max_steps=40), budget=0.05)._task(TABLES)
+    return TablePlanner.read(table, SECRET, task).problem
+
+
+def test_the_check_of_a_plan_sees_the_surface_of_what_is_shown(problem):
+    found = problem.check(np.array([False, False])).attacks
+    assert found.strongest == "surface"
+    assert found.headline.information.low > 0.5
+    assert not [name for name in problem.surface(np.array([False, True])).names if "'id'" in name]
+
+
+def test_attackers_that_say_what_to_hide_next_see_the_channels_that_tell(problem):
+    fresh, _ = problem.fresh_attackers()
+    told = [fresh.read(np.array(released)).leakage.value for released in ((True, True), (True, False))]
+    assert told[0] > 0.5
+    assert told[1] < 0.05

@@ -22,8 +22,7 @@ from torch import Tensor, nn
 
 from lowtide.attack.attackers import Calibrated, Maker, Part, log_of
 from lowtide.attack.scores import gains
-from lowtide.attack.surface import held_by
-from lowtide.attack.surface_attacker import SurfaceLearner
+from lowtide.attack.surface import SurfaceLearner, held_by
 from lowtide.density.tide import TIDE
 from lowtide.splits import some_rows
 from lowtide.tables.encoder import Rows

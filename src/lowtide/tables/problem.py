@@ -134,7 +134,7 @@ class TableProblem:
 
     def surface(self, hidden: Bools) -> Surface:
         """The surface of the columns that nobody's row hides, (m,) or (n, m)."""
-        shown = ~np.atleast_2d(hidden).any(axis=0)
+        shown = np.logical_not(np.atleast_2d(hidden).any(axis=0))
         return read_columns(self.table, shown[owners(self.mechanism.encoder, self.features)])
 
     def check(self, hidden: Bools, look: int = 1, tick: Tick = lambda _: None) -> Check:
@@ -154,7 +154,7 @@ class TableProblem:
         some = sample_with_classes(
             codes, _ATTACKED_ROWS, LEAST_PER_CLASS, generator(self.options.seed, "table attacked rows")
         )
-        looked = seen[some]
+        looked: Any = seen[some]
         if self.table is not None:
             looked = SurfacedRows(looked, lambda: self.surface(hidden), some)
         attacks = attack(

@@ -27,8 +27,7 @@ from torch import Tensor, nn
 
 from lowtide.attack.attackers import AttackRows, Calibrated, Maker, Part, log_of
 from lowtide.attack.scores import gains
-from lowtide.attack.surface import held_by
-from lowtide.attack.surface_attacker import SurfaceLearner
+from lowtide.attack.surface import SurfaceLearner, held_by
 from lowtide.texts.encoder import as_texts
 from lowtide.training import seeded, shuffled_batches, train_until_stale
 from lowtide.types import Bools, Floats, Ints

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lowtide import LowtideError
-from lowtide.attack.row_order import attack_order, order_tells
+from lowtide.auditing.surface import attack_order, order_tells
 
 N = 600
 SHUFFLED = np.random.default_rng([7, 15]).integers(0, 2, N)
