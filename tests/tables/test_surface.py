@@ -15,6 +15,7 @@ from lowtide.attack.surface import telling_channels
 from lowtide.tables.modality import TABLES
 from lowtide.tables.planner import TablePlanner
 from lowtide.tables.surface import SurfaceReader
+from lowtide.worlds import redundant_bit
 
 N = 900
 RNG = np.random.default_rng([7, 14])
@@ -169,3 +170,8 @@ def test_attackers_that_say_what_to_hide_next_see_the_channels_that_tell(problem
     told = [fresh.read(np.array(released)).leakage.value for released in ((True, True), (True, False))]
     assert told[0] > 0.5
     assert told[1] < 0.05
+
+
+def test_how_often_a_row_occurs_is_not_named_where_its_values_tell_as_much():
+    x, s = redundant_bit(3, flip=0.2).sample(600, 5)
+    assert telling_channels(SurfaceReader.learn(x).read(x), s) == ()

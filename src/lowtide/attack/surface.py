@@ -31,6 +31,7 @@ _EXACT = 64  # different values up to which each is a part of its own
 _PARTS = 16  # of a channel of more values
 _PRIOR_ROWS = 2.0  # how many rows the prior counts for in each part
 _LEAST_PER_CLASS = 2  # one for each half
+_CLEARLY_MORE = 1.25  # times what the values tell: a channel of few parts is learnt better from few rows
 _LEARNT_ROWS = 20_000
 _SPELLING_FOLDS = 3
 _NOT_THERE = -(10.0**6)
@@ -173,7 +174,7 @@ def telling_channels(
     found = []
     for name, column, behind in zip(surface.names, surface.channels.T, surface.behind, strict=True):
         leak = told(sorted_into_parts(column))
-        if leak.low > max([0.0, *(plain[j] for j in behind)]):
+        if leak.low > _CLEARLY_MORE * max([0.0, *(plain[j] for j in behind)]):
             found.append(ChannelLeak(name, leak))
     for name, runs in surface.spelling.items():
         leak = told(_read_names(runs, codes, half))
@@ -199,6 +200,13 @@ def sorted_into_parts(column: NDArray[Any], exact: int = _EXACT) -> Ints:
     parts = np.zeros(len(column), dtype=np.intp)
     parts[~gone] = codes + 1
     return parts
+
+
+def frequent_parts(codes: Ints) -> Ints:
+    """Codes (n,) as parts from 0: each where they are few, else each that holds many samples; the rest are one."""
+    counts = np.bincount(codes)
+    kept = counts > (0 if len(counts) <= _EXACT else len(codes) / (2 * _PARTS))
+    return np.where(kept, np.cumsum(kept), 0)[codes]
 
 
 def _read_names(runs: Any, codes: Labels, half: Ints) -> Ints:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.feature_extraction.text import HashingVectorizer
 
-from lowtide.attack.surface import Surface, sorted_into_parts
+from lowtide.attack.surface import Surface, frequent_parts, sorted_into_parts
 from lowtide.tables.columns import _MICROSECONDS, _days, _floats, holds_dates, holds_numbers
 from lowtide.tables.encoder import Rows, TableEncoder, is_frame
 from lowtide.types import Bools, Floats, Ints
@@ -98,13 +98,14 @@ class SurfaceReader:
                 spelling[f"the spelling of {name!r}"] = _spelling(*found.texts)
         for (name, first, days), (other, second, later) in combinations(dates[:_MOST_DATES], 2):
             listed.append((f"the time between {name!r} and {other!r}", later - days, first + second, (name, other)))
-        often = _often(_row_codes([column.codes for column in read.values()], n))
-        listed.append((_WHOLE, often, tuple(range(len(plain))), ()))
+        rows = _row_codes([column.codes for column in read.values()], n)
+        plain.append(frequent_parts(rows))
+        listed.append((_WHOLE, _often(rows), tuple(range(len(plain))), ()))
         names, channels, behinds, columns = zip(*listed, strict=True)
         return Surface(
             names,
             np.column_stack(channels).astype(np.float32),
-            np.column_stack(plain) if plain else np.zeros((n, 0), dtype=np.intp),
+            np.column_stack(plain),
             behinds,
             columns,
             spelling,
@@ -226,7 +227,7 @@ def _number(column: Any) -> _Column:
         "parity": np.fmod(digits, 2),
         "last two digits": np.fmod(digits, 100),
         "number of decimals": decimals,
-        "sign of zero": np.where(values == 0, np.signbit(values), np.nan),
+        "sign of zero": np.signbit(values) & (values == 0),
         "spelling of missing values": _gaps(column, gone),
     }
     return _Column(codes, _plain(values), channels)
