@@ -86,6 +86,21 @@ class Attack:
 
 
 @dataclass(frozen=True)
+class RowOrder:
+    """The order of samples: a property of a file, which no value shows.
+
+    Attributes:
+        told: what the place of a reference sample tells about its secret, in nats; `None` where they are too few.
+        tells: whether that is clear.
+        shuffled: whether the release is in random order; `None` for a plan, and where the kind of data does not say.
+    """
+
+    told: Estimate | None
+    tells: bool
+    shuffled: bool | None = None
+
+
+@dataclass(frozen=True)
 class DivergenceCurve:
     """The paper's own measure of one release, for several ε: estimated from an attacker's densities, and proven.
 

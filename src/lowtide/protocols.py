@@ -25,6 +25,7 @@ class Nouns:
         counted: what features are called where they are counted beside what is kept.
         changed: what is said of units that are not as they were.
         change_note: what counts as a change of a unit, in a sentence, where that is not plain.
+        reorder: what to do where the order of samples tells the secret.
     """
 
     row: str
@@ -39,6 +40,7 @@ class Nouns:
     counted: str
     changed: str = "changed"
     change_note: str = ""
+    reorder: str = "release with --shuffle"
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +127,10 @@ class ReleaseJob(Protocol):
 
     total: int | None
 
+    def shuffle(self, noise: Any) -> None:
+        """Write samples in a random order, by the key of the noise if there is one; for kinds with that option."""
+        ...
+
     def sink(self, out: Path, staged: Callable[..., Path]) -> AbstractContextManager[Any]:
         """Where batches go. It has `write(changed)`.
 
@@ -157,12 +163,14 @@ class Matched:
         release: the released samples in the same order.
         clean: the reference samples as attackers are to see them.
         utility: (n,) values that the release should still predict; `None` when nothing was asked for.
+        position: (n,) where each of them stands in the release; `None` where they stand in this order.
     """
 
     data: Dataset
     release: Any = field(repr=False)
     clean: Any = field(repr=False)
     utility: Any = field(default=None, repr=False)
+    position: Any = field(default=None, repr=False)
 
 
 class Modality(Protocol):
@@ -240,6 +248,10 @@ class Modality(Protocol):
         Returns:
             An `AttackRows` and `None`; or `None`, and why the release cannot be read so.
         """
+        ...
+
+    def surface(self, x: Any) -> Any:
+        """What samples show beside the values that attackers read: a `Surface`, maybe one without channels."""
         ...
 
     def numbers(self, rows: Any) -> Any:
@@ -322,6 +334,10 @@ class Modality(Protocol):
         """What the data tells, and which features tell it, fitted by a `TIDE`."""
         ...
 
+    def shown(self, data: Dataset) -> Any:
+        """All that a file shows of its samples but the secret, also what is not judged: what `surface` looks at."""
+        ...
+
     def locks(self, data: Dataset, options: Any, keep: Sequence[str], hide: Sequence[str]) -> Locks:
         """Read what the user wants kept or hidden, and refuse names that the data does not have."""
         ...
@@ -344,6 +360,10 @@ class Modality(Protocol):
 
     def view_plan(self, plan: Any) -> PlanView:
         """A plan as a person reads it."""
+        ...
+
+    def reorder(self, x: Any, order: Any) -> Any:
+        """The samples of an object at (n,) places, in that order, and nothing that tells the old one."""
         ...
 
     def release_object(self, x: Any, plan: Any, *, noise: Any, ids: Any) -> Any:

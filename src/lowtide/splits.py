@@ -205,6 +205,8 @@ STREAMS = MappingProxyType(
         "attacker": 0xA77C,
         "attack panel": 0x9A7E1,
         "divergence bound": 0x10B0,
+        "surface channels": 0x50FACE,
+        "row order": 0x0DE2,
         "utility": 0x5554494C,
         # tables
         "table planning rows": 1,

@@ -14,6 +14,7 @@ import numpy as np
 
 from lowtide import modalities
 from lowtide.auditing.report import AuditReport, Gate, audit_samples
+from lowtide.auditing.surface import examine_data, examine_order
 from lowtide.density.artefact import Density
 from lowtide.density.tide import TIDE
 from lowtide.disclose.budget import Budget
@@ -21,7 +22,7 @@ from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.certificate import PolicyName
 from lowtide.disclose.noise import KEY_NAME, open_noise
 from lowtide.disclose.obfuscator import Obfuscator
-from lowtide.disclose.plan_file import Plan, Release, Tally, card_paths, find_card
+from lowtide.disclose.plan_file import Plan, Release, Tally, card_paths, find_card, release_object, released_order
 from lowtide.errors import LowtideError, LowtideTypeError, note
 from lowtide.files import Staging, sha256_of, write_whole
 from lowtide.options import read_options
@@ -30,8 +31,8 @@ from lowtide.protocols import Dataset, Modality, ReleaseJob
 from lowtide.report.html import write_report
 from lowtide.report.sections import make_report
 
+_COMMON = ("kept", "epsilon", "delta", "lam", "certify", "strict")  # options of a plan of any kind
 _WARN_BUDGET = 0.5  # nats about any class, for one text
-_COMMON = ("kept", "epsilon", "delta", "lam", "certify", "strict")  # options of every plan that are not arguments
 
 
 def scan(
@@ -62,7 +63,7 @@ def scan(
     modality, said = _kind(data, "scan", kind, options)
     opened = modality.open(data, secret, said, progress=progress)
     estimator = TIDE(modality.features(said), max_steps=steps, random_state=seed, progress=progress)
-    found = modality.scan(opened, estimator, said)
+    found = replace(modality.scan(opened, estimator, said), surface=examine_data(modality, opened, seed))
     title = f"{opened.name}: what it tells about {opened.secret}"
     return replace(found, writer=_Writer(modality, title, opened, found, single=getattr(said, "samples", 0), seed=seed))
 
@@ -123,9 +124,9 @@ def plan(
     )
     useful = None if utility is None else modality.utility(opened, utility)
     hider.fit(opened.samples, opened.labels, groups=opened.groups, utility=useful)
-    layout = modality.layout(opened, said, locks, utility)
+    frozen = replace(hider.hider_, card=replace(hider.hider_.card, order=examine_order(modality, opened, seed)))
+    made = Plan(modality.name, opened.secret, modality.layout(opened, said, locks, utility), frozen)
     title = f"{opened.name}: a plan to hide {opened.secret}"
-    made = Plan(modality.name, opened.secret, layout, hider.hider_)
     return replace(made, writer=_Writer(modality, title, opened, plan=made, card=made.card))
 
 
@@ -153,7 +154,7 @@ def release(
         signed_by: the file of the key that a saved plan must be signed with.
         fresh_noise: draw noise that nobody can draw again: several such releases of the same data average it away.
         progress: whether to draw a progress bar; by default only on a terminal.
-        **options: of the kind, such as `rename=True` for images.
+        **options: of the kind, such as `rename=True` for images, or `shuffle=True` for rows or texts in random order.
     """
     made = plan if isinstance(plan, Plan) else Plan.load(plan, signed_by=signed_by)
     is_file = isinstance(data, (str, os.PathLike))
@@ -161,9 +162,7 @@ def release(
         options, ids = {**options, "ids": ids}, None
     said = _options(made.modality, "release", options)
     if not is_file:
-        noise = _noise(made, plan, key_file, fresh=fresh_noise)
-        shown = made.modality.release_object(data, made, noise=noise, ids=ids)
-        return Release(shown, replace(made.card, plan_sha256=made.digest), made.modality.nouns)
+        return release_object(data, made, ids, _noise(made, plan, key_file, fresh=fresh_noise), said)
     if out is None:
         raise LowtideError("a file or folder is released into another one; say where with out=")
     extra = made.modality.beside(Path(out), said)
@@ -171,7 +170,11 @@ def release(
     job = made.modality.release_job(Path(data), made, said, ids=ids, progress=progress)
     with Staging(out) as staging:
         noise = _noise(made, plan, key_file, fresh=fresh_noise)
-        card, cards = _write(job, Tally(made.card, made.digest), Path(out), staging, noise=noise, progress=progress)
+        shuffled = getattr(said, "shuffle", None)
+        if shuffled:
+            job.shuffle(noise)
+        tally = Tally(replace(made.card, order=released_order(made, shuffled)), made.digest)
+        card, cards = _write(job, tally, Path(out), staging, noise=noise, progress=progress)
         staging.commit()
     kept = {name: path for name, path in extra.items() if path.exists()}
     return Release(Path(out), card, made.modality.nouns, {"released": Path(out), **cards, **kept})
@@ -233,6 +236,7 @@ def audit(
     modality, said = _kind(release, "audit", options.pop("kind", None), options)
     if made is not None and made.kind != modality.name:
         raise LowtideError(f"the plan is for {made.kind}, and the release holds {modality.name}; name its own plan")
+    _refuse_unordered(known, said)
     matched = modality.match(release, reference, secret, said, utility=utility, progress=progress)
     data = matched.data
     found = audit_samples(
@@ -244,6 +248,7 @@ def audit(
         fail_above=gate,
         epsilon=epsilon,
         secret=data.secret,
+        position=matched.position,
         groups=data.groups,
         attackers=attackers,
         seed=seed,
@@ -252,6 +257,16 @@ def audit(
     name = Path(release).name if isinstance(release, (str, os.PathLike)) else data.name
     title = f"{name}: what it still tells about {data.secret}"
     return replace(found, writer=_Writer(modality, title, data, plan=made, audit=found, card=known))
+
+
+def _refuse_unordered(card: ReleaseCard | None, options: Any) -> None:
+    """Refuse a shuffled release whose order nobody gave."""
+    shuffled = card is not None and card.order is not None and card.order.shuffled
+    if shuffled and getattr(options, "order", None) is None:
+        raise LowtideError(
+            "the release is in random order, as its card says, so that nobody knows which sample is which: give the "
+            "order that was written beside it (--order FILE), or that of the Release"
+        )
 
 
 def warn(

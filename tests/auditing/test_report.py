@@ -149,11 +149,12 @@ def test_the_table_puts_the_retrained_attackers_first(full):
     rows = full.table()
     assert all(len(row) == len(HEADER) and all(isinstance(cell, str) for cell in row) for row in rows)
     assert [row[1:3] for row in rows] == (
-        [("release", "release")] * 2 + [("clean", "release")] * 2 + [("clean", "clean")] * 2 + [("nothing", "release")]
+        [("release", "release")] * 3 + [("clean", "release")] * 2 + [("clean", "clean")] * 2 + [("nothing", "release")]
     )
     headline = full.attacks.headline
     bits = headline.information.bits
     assert rows[0][0] == headline.attacker
+    assert rows[2][0] == "row order"
     assert rows[0][3].startswith(f"{headline.accuracy.value:.3f} [")
     assert rows[0][5] == f"{bits.value:.3f} [{bits.low:.3f}, {bits.high:.3f}]"
 

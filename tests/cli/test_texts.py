@@ -28,7 +28,7 @@ FAST = (*COLUMNS, "--steps", 40)
 
 
 def draw(seed=0):
-    """Texts of neutral words, two telling ones (right in 85 of 100) and one of the mood."""
+    """Texts of neutral words, two telling ones (right in 85 of 100) and one of the mood; in random order."""
     rng = np.random.default_rng([seed, 7701])
     rows = []
     for author in range(AUTHORS):
@@ -40,7 +40,7 @@ def draw(seed=0):
             mood = int(rng.integers(2))
             row = {"author": f"writer-{author:02d}", "text": f"{' '.join([*words, MOODS[mood]]).capitalize()}!"}
             rows.append({**row, "beast": BEASTS[author % 2], "mood": mood, "year": f"20{10 + len(rows) % 9}-05-01"})
-    return rows
+    return [rows[place] for place in rng.permutation(len(rows))]
 
 
 def write(path, rows):
@@ -148,13 +148,15 @@ def test_a_folder_for_each_class_is_scanned(tmp_path, lowtide):
     made = lowtide("plan", classes, "--secret", "label", "--kept", 0.6, "--steps", 40, "--out", plan)
     assert made.code == 0, made.err
     assert "no --group" in made.err
-    ran = lowtide("release", classes, "--plan", plan, "--out", shared)
+    assert "The order of the texts tells the label" in made.err  # files are read class by class
+    ran = lowtide("release", classes, "--plan", plan, "--out", shared, "--shuffle")
     assert ran.code == 0, ran.err
     table = read(shared)
     assert table.column_names == ["text"]  # neither the label nor the file, whose path holds it
     assert len(table) == len(ROWS)
     who = ("--text", "text", "--secret", "label", "--attacker", "words")
-    judged = lowtide("audit", shared, "--reference", classes, *who, "--fail-above", "0.1")
+    gate = ("--fail-above", "0.1", "--order", tmp_path / "shared.order.csv")
+    judged = lowtide("audit", shared, "--reference", classes, *who, *gate)
     assert judged.code == 0, judged
 
 

@@ -17,7 +17,7 @@ from lowtide.disclose.card import Feature, ReleaseCard, schema
 from lowtide.disclose.certificate import certify_fixed, certify_paper, certify_sequential
 from lowtide.disclose.membership import membership
 from lowtide.errors import LowtideError
-from lowtide.interface import Attack, Estimate
+from lowtide.interface import Attack, Estimate, RowOrder
 
 VALIDATOR = jsonschema.Draft202012Validator(schema())
 HIDDEN = np.array([[True, False], [False, False], [True, True], [True, False]])
@@ -356,3 +356,23 @@ def test_a_card_of_version_1_loads_with_the_new_names_of_policies(name, old, tmp
     plain["certificate"]["policy"] = ["plan"]
     with pytest.raises(LowtideError, match=r"certificate\.policy of the card breaks the rule"):
         ReleaseCard.from_json(plain)
+
+
+TOLD = Estimate(0.4, 0.3, 0.5, 200)
+
+
+@pytest.mark.parametrize("order", [None, RowOrder(None, False, False), RowOrder(TOLD, True, None)])
+def test_the_order_of_rows_is_read_back(order):
+    assert ReleaseCard.from_json(card(order=order).to_json()).order == order
+    plain = card(order=order).to_json()
+    del plain["order"]  # as on older cards
+    assert ReleaseCard.from_json(plain).order is None
+
+
+def test_the_page_warns_of_an_order_that_tells_unless_the_rows_were_shuffled():
+    said = {shuffled: card(order=RowOrder(TOLD, True, shuffled)).text() for shuffled in (None, False, True)}
+    told = "The order of the reference rows tells the secret (0.4000 [0.3000, 0.5000] nats)"
+    assert f"{told}: release them in random order." in said[None]
+    assert f"{told}, and the release keeps it." in said[False]
+    assert told not in said[True]
+    assert "The rows are in random order." in said[True]

@@ -14,10 +14,11 @@ from numpy.typing import ArrayLike
 from lowtide import modalities
 from lowtide.attack.lower_bound import LowerBound, audit_divergence
 from lowtide.attack.panel import AttackReport, attack
+from lowtide.auditing.surface import SurfaceFindings, examine
 from lowtide.auditing.utility import AttackOptions, Change, UtilityReport
 from lowtide.checks import LowtideError, one_of, within
 from lowtide.density.objectives import with_overlooked
-from lowtide.disclose.standing import Standing, stand
+from lowtide.disclose.standing import STATES, Standing, stand
 from lowtide.formatting import html_of, in_ascii, interval, percentages, plain, text_of
 from lowtide.interface import Attack, Estimate, Reported, TextTable
 from lowtide.protocols import Modality
@@ -29,6 +30,8 @@ _NOTHING_SHOWN = (
     "These attackers cannot read the clean data either, so this audit says nothing about the release. Give more rows "
     "or other attackers, or accept that the data may not tell the {secret} at all."
 )
+_TOO_WEAK = "The estimator is too weak for this release"
+_NO_ORDER = "The estimate knows values and not their order"
 _NO_CONTROL = "No clean data was given, so it is not known whether these attackers could have read it."
 
 
@@ -86,6 +89,7 @@ class Verdict:
         passed: whether the gate was kept; `None` without a gate, and when the limit is kept by attackers who cannot
             read the clean data: they would keep any.
         gate: the outcome in words; `None` without a gate.
+        surface: that the order of the samples, or what stands beside their values, tells; `None` where nothing does.
     """
 
     sentence: str
@@ -96,9 +100,10 @@ class Verdict:
     control: str | None
     passed: bool | None
     gate: str | None
+    surface: str | None = None
 
     def __str__(self) -> str:
-        said = (self.distrust, self.control, self.sentence, self.lower_bound_note, self.gate)
+        said = (self.distrust, self.control, self.sentence, self.surface, self.lower_bound_note, self.gate)
         return " ".join(part for part in said if part)
 
 
@@ -108,6 +113,7 @@ def give_verdict(
     *,
     fail_above: float | Gate | None = None,
     secret: str = "secret",
+    surface: SurfaceFindings | None = None,
 ) -> Verdict:
     """Put an attack into words.
 
@@ -116,13 +122,17 @@ def give_verdict(
         estimate: the estimated leakage of the release with its interval, in nats.
         fail_above: the limit to keep; a number is in nats.
         secret: what to call the secret: "vote", "diagnosis".
+        surface: of the release; the attacker of places counts for the estimate and the limit like the strongest one.
     """
-    headline, secret = report.headline, plain(secret)
-    distrust = None if estimate is None else _distrust(headline.information, estimate)
+    secret = plain(secret)
+    attacks = [report.headline, *([] if surface is None or surface.attack is None else [surface.attack])]
+    most = max(attacks, key=lambda one: one.information.low)
+    why = _TOO_WEAK if most is report.headline else _NO_ORDER
+    distrust = None if estimate is None else _distrust(most.information, estimate, why)
     conclusive = _reads(report.headline_clean, report.guess) if report.headline_clean is not None else None
     control = {True: None, False: _NOTHING_SHOWN.format(secret=secret), None: _NO_CONTROL}[conclusive]
     gate = fail_above if fail_above is None or isinstance(fail_above, Gate) else Gate.nats(fail_above)
-    standing = None if gate is None else gate.standing(headline)
+    standing = None if gate is None else max(map(gate.standing, attacks), key=_badness)
     passed = None if standing is None else standing.state == "kept"
     if passed and conclusive is False:
         passed = None
@@ -135,7 +145,12 @@ def give_verdict(
         control=control,
         passed=passed,
         gate=None if standing is None else _outcome(standing, passed),
+        surface=None if surface is None else surface.sentence(secret),
     )
+
+
+def _badness(standing: Standing) -> tuple[int, float]:
+    return STATES.index(standing.state), standing.upper
 
 
 def _sentence(report: AttackReport, secret: str) -> str:
@@ -149,7 +164,7 @@ def _sentence(report: AttackReport, secret: str) -> str:
     return f"An attacker guesses the {secret} right {compared}; guessing blindly gives {blind}."
 
 
-def _distrust(attack: Estimate, estimate: Estimate) -> str | None:
+def _distrust(attack: Estimate, estimate: Estimate, why: str) -> str | None:
     """What to say when an attack shows more than was estimated to be there."""
     if not isinstance(estimate, Estimate):
         raise LowtideError(f"estimate must be an Estimate with its interval, in nats, got {type(estimate).__name__}")
@@ -160,8 +175,7 @@ def _distrust(attack: Estimate, estimate: Estimate) -> str | None:
         return None
     return (
         f"Do not trust the estimate: it puts the leakage at {interval(estimate)} nats, "
-        f"but an attacker already gets {attack.value:.4f} (at least {attack.low:.4f}). The estimator is too weak for "
-        "this release; rely on the attack."
+        f"but an attacker already gets {attack.value:.4f} (at least {attack.low:.4f}). {why}; rely on the attack."
     )
 
 
@@ -195,6 +209,7 @@ class AuditReport(Reported):
         utility: what the release still predicts; `None` when nothing was asked for.
         estimate: the estimated leakage the attack was held against, in nats; `None` without one.
         verdict: all of it in words.
+        surface: what stands beside the values, and the order of the samples; `None` where nobody looked.
     """
 
     attacks: AttackReport
@@ -204,6 +219,7 @@ class AuditReport(Reported):
     utility: UtilityReport | None
     estimate: Estimate | None
     verdict: Verdict
+    surface: SurfaceFindings | None = None
 
     def table(self) -> list[Row]:
         """One row per attack, as in `HEADER`: the headline first, other retrained attackers by what they learn."""
@@ -233,6 +249,7 @@ class AuditReport(Reported):
             "change": change and {**asdict(change), "psnr": None if change.psnr == math.inf else change.psnr},
             "change_missing": self.change_missing,
             "utility": self.utility and asdict(self.utility),
+            "surface": self.surface and self.surface.to_json(),
         }
         plain: dict[str, Any] = json.loads(json.dumps(result, allow_nan=False))
         return plain
@@ -256,7 +273,8 @@ class AuditReport(Reported):
         headline = self.attacks.headline
         others = [one for one in self.attacks.retrained if one is not headline]
         others.sort(key=lambda one: -one.information.value)
-        return [headline, *others, *self.attacks.fixed, *self.attacks.clean, self.attacks.guess]
+        places = [] if self.surface is None or self.surface.attack is None else [self.surface.attack]
+        return [headline, *others, *places, *self.attacks.fixed, *self.attacks.clean, self.attacks.guess]
 
     def _divergence(self) -> str:
         bound = self.divergence
@@ -302,6 +320,7 @@ def audit_samples(
     epsilon: float | None = 0.1,
     secret: str = "secret",
     peak: float | None = None,
+    position: ArrayLike | None = None,
     **options: Unpack[AttackOptions],
 ) -> AuditReport:
     """Audit released samples of any kind.
@@ -317,6 +336,7 @@ def audit_samples(
         epsilon: ε of the divergence to bound from below; `None` for none.
         secret: what to call the secret.
         peak: largest value of a pixel, for the PSNR where a table holds pixels.
+        position: (n,) where each sample stands in the release; by default they stand as they are given.
         **options: see `AttackOptions`; the divergence fails with probability 1 − level.
     """
     limit = fail_above if fail_above is None or isinstance(fail_above, Gate) else Gate.nats(fail_above)
@@ -330,11 +350,13 @@ def audit_samples(
             "they must be the same rows, in the same order"
         )
     attacks = attack(release, labels, clean=clean, **options)
-    verdict = give_verdict(attacks, estimate, fail_above=limit, secret=secret)
+    seed, groups = options.get("seed", 0), options.get("groups")
+    surface = examine(kind, release, labels, position=position, groups=groups, seed=seed, level=level)
+    verdict = give_verdict(attacks, estimate, fail_above=limit, secret=secret, surface=surface)
     change, missing = (None, None) if clean is None else _measured(kind, clean, release, peak)
     divergence = None
     if epsilon is not None:
-        divergence = audit_divergence(attacks, epsilon, failure=round(1 - level, 12), seed=options.get("seed", 0))
+        divergence = audit_divergence(attacks, epsilon, failure=round(1 - level, 12), seed=seed)
     return AuditReport(
         attacks=attacks,
         divergence=divergence,
@@ -343,6 +365,7 @@ def audit_samples(
         utility=None if utility is None else kind.predicts(release, utility, clean=clean, **options),
         estimate=estimate,
         verdict=verdict,
+        surface=surface,
     )
 
 

@@ -32,7 +32,7 @@ from lowtide.disclose.standing import Bound, Standing
 from lowtide.errors import LowtideError
 from lowtide.files import sha256_of, write_whole
 from lowtide.formatting import html_of_markdown
-from lowtide.interface import Attack, DivergenceCurve, Estimate, Guarantee
+from lowtide.interface import Attack, DivergenceCurve, Estimate, Guarantee, RowOrder
 
 FORMAT = "lowtide-release-card"
 SCHEMA_VERSION = 2  # 1 had other names of policies, and gave the strongest attack on images or texts as an estimate
@@ -78,6 +78,7 @@ class ReleaseCard:
         standing: whether the budget is kept; `None` without a budget.
         bound: what holds against every attacker; `None` where the release has too many different rows to count.
         divergence: the divergences of the rehearsed release for several ε; `None` where nobody attacked.
+        order: whether rows are in random order, and whether that of the reference rows tells; `None` on older cards.
         parameters: plain options; an infinite number is written out as text.
         data_sha256: of the released file or folder, as `lowtide.files.sha256_of` gives it; `None` for a plan.
         plan_sha256: digest of the plan that made the release; `None` for a plan's own card.
@@ -97,6 +98,7 @@ class ReleaseCard:
     standing: Standing | None = None
     bound: Bound | None = None
     divergence: DivergenceCurve | None = None
+    order: RowOrder | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     data_sha256: str | None = None
     plan_sha256: str | None = None
@@ -156,6 +158,7 @@ class ReleaseCard:
             "standing": self.standing and asdict(self.standing),
             "bound": self.bound and asdict(self.bound),
             "divergence": self.divergence and _listed(asdict(self.divergence)),
+            "order": self.order and asdict(self.order),
             "data_sha256": self.data_sha256,
             "plan_sha256": self.plan_sha256,
         }
@@ -182,6 +185,7 @@ class ReleaseCard:
                 "certificate": _certificate(card["certificate"]),
                 "leakage": card["leakage"] and Estimate(**card["leakage"]["nats"]),
                 "attacks": tuple(_attack(attack) for attack in card["attacks"]),
+                "order": _order(card.get("order")),
                 "standing": card.get("standing") and Standing(**card["standing"]),
                 "bound": card.get("bound") and Bound(**card["bound"]),
                 "divergence": _divergence(card.get("divergence")),
@@ -318,6 +322,10 @@ def _divergence(card: Mapping[str, Any] | None) -> DivergenceCurve | None:
     if len({len(values) for values in lists.values()}) != 1:
         raise LowtideError("the divergence of the card must have as many numbers as epsilons; make it again")
     return DivergenceCurve(**{**card, **lists, **estimates, "certain": Estimate(**card["certain"])})
+
+
+def _order(card: Mapping[str, Any] | None) -> RowOrder | None:
+    return None if card is None else RowOrder(**{**card, "told": card["told"] and Estimate(**card["told"])})
 
 
 def _attack(card: Mapping[str, Any]) -> Attack:

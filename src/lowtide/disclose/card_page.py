@@ -30,7 +30,8 @@ _NO_ESTIMATE = (
 
 def page(card: ReleaseCard) -> str:
     """Write a card as Markdown: the outcome in words, the three numbers, what was done, what holds and what not."""
-    first, *others = [line for line in (_achieved(card), _budget(card), _worst_case(card), _distrust(card)) if line]
+    said = (_achieved(card), _budget(card), _order(card), _worst_case(card), _distrust(card))
+    first, *others = [line for line in said if line]
     sections = [
         [f"# Release card: {first}"],
         *([f"{line[0].upper()}{line[1:]}."] for line in others),
@@ -68,6 +69,15 @@ def _blind(card: ReleaseCard) -> float:
 def _budget(card: ReleaseCard) -> str | None:
     """Whether the budget is kept."""
     return None if card.standing is None else f"the budget is {card.standing}"
+
+
+def _order(card: ReleaseCard) -> str | None:
+    """That the order of the rows tells the secret, where it does."""
+    order = card.order
+    if order is None or order.told is None or not order.tells or order.shuffled:
+        return None
+    told = f"the order of the reference rows tells the secret ({_interval(order.told)} nats)"
+    return f"{told}, and the release keeps it" if order.shuffled is False else f"{told}: release them in random order"
 
 
 def _worst_case(card: ReleaseCard) -> str:
@@ -167,6 +177,8 @@ def _done(card: ReleaseCard) -> list[str]:
         f"{card.rows} rows, a secret of {card.classes} classes; {_percent(card.changed)} of the values were changed.",
         f"Hidden for everybody ({len(everybody)} of {len(card.features)}): {_some(list(map(_quoted, everybody)))}.",
     ]
+    if card.order is not None and card.order.shuffled is not None:
+        lines.append(f"The rows are in {'random order' if card.order.shuffled else 'the order of the source'}.")
     noised = [_quoted(name) for name in card.parameters.get("noised") or ()]
     if noised:
         lines.append(

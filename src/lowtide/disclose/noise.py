@@ -276,6 +276,17 @@ def open_noise(path: str | Path | None) -> KeyedNoise:
     return KeyedNoise(new_key() if path is None else open_key(path))
 
 
+def keyed_order(n: int, noise: KeyedNoise | None) -> Ints:
+    """A random order of n rows, (n,): which row comes first, second and so on; the same for the same key.
+
+    Args:
+        n: how many rows.
+        noise: where the key is; `None` draws one that nobody keeps.
+    """
+    drawn = (noise or open_noise(None)).derive(b"order of rows").uniform(np.arange(n, dtype=np.uint64), 0, 1)
+    return np.argsort(drawn[:, 0], kind="stable")
+
+
 def open_key(path: str | Path, *, make: bool = True) -> bytes:
     """The key in a file: 32 bytes as 64 hexadecimal digits; it is made where there is none, unless told otherwise."""
     file = Path(path)

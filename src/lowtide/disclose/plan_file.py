@@ -22,11 +22,11 @@ from lowtide import modalities
 from lowtide.bundles import check_bundle_place, check_seal, digest_of, read_bundle, read_config, seal, write_bundle
 from lowtide.disclose.budget import check_card
 from lowtide.disclose.card import Feature, ReleaseCard
-from lowtide.disclose.noise import KeyedNoise, open_key, open_noise
+from lowtide.disclose.noise import KeyedNoise, keyed_order, open_key, open_noise
 from lowtide.errors import LowtideError, note
 from lowtide.files import PRIVATE, sha256_of, write_whole
 from lowtide.formatting import html_of, text_of, visible
-from lowtide.interface import Reported
+from lowtide.interface import Reported, RowOrder
 from lowtide.protocols import Changed, Modality, Nouns, PlanView
 
 FORMAT = "lowtide-plan"
@@ -193,12 +193,14 @@ class Release:
         card: what was done, what may be promised, and what was measured.
         nouns: what the kind of data calls its things.
         written: every file that was written, by what it is.
+        order: (n,) which sample of the source each released one is, where an object was shuffled; it stays inside.
     """
 
     data: Any = field(repr=False)
     card: ReleaseCard
     nouns: Nouns
     written: Mapping[str, Path] = field(default_factory=dict)
+    order: Any = field(default=None, repr=False)
 
     def __str__(self) -> str:
         return f"{self.card.rows:,} {self.nouns.rows}, {self.card.changed:.1%} of the {self.nouns.unit}s changed"
@@ -209,6 +211,42 @@ class Release:
 
     def _repr_html_(self) -> str:
         return self.card._repr_html_()
+
+
+def release_object(data: Any, made: Plan, ids: Any, noise: KeyedNoise | None, options: Any) -> Release:
+    """Release an object in memory, in random order where that was asked for.
+
+    Args:
+        data: n samples.
+        made: the plan.
+        ids: (n,) what tells samples apart where noise is drawn; `None` otherwise.
+        noise: where noise is drawn from, if any is.
+        options: of the kind.
+    """
+    kind, shuffled, order = made.modality, getattr(options, "shuffle", None), None
+    if shuffled:
+        order = keyed_order(kind.count(data), noise)
+        data = kind.reorder(data, order)
+        if ids is not None:
+            listed = list(ids)
+            ids = [listed[place] for place in order]
+    shown = kind.release_object(data, made, noise=noise, ids=ids)
+    card = replace(made.card, plan_sha256=made.digest, order=released_order(made, shuffled))
+    return Release(shown, card, kind.nouns, order=order)
+
+
+def released_order(made: Plan, shuffled: bool | None) -> RowOrder | None:
+    """What the card of a release says of its order; a note where an order that tells the secret is kept."""
+    planned = made.card.order
+    if planned is None:
+        return None if shuffled is None else RowOrder(None, False, shuffled)
+    if planned.tells and shuffled is False:
+        nouns = made.modality.nouns
+        note(
+            f"the order of the {nouns.rows} told the {made.secret} in the reference data, and it is kept; to hide it, "
+            f"{nouns.reorder}"
+        )
+    return replace(planned, shuffled=shuffled)
 
 
 class Tally:

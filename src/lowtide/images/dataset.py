@@ -277,6 +277,10 @@ class ImageJob:
             )
         )
 
+    def shuffle(self, noise: Any) -> None:
+        """Images have no such option: new names are given in random order."""
+        raise LowtideError("images are put in random order by new names; release them with --rename")
+
     def batches(self) -> Iterator[tuple[Ints, Pixels]]:
         """All images batch by batch; while one batch is worked on, the next is read."""
         return read_ahead(self._images)
@@ -357,7 +361,7 @@ def match_images(
         "images", data.name, clean, data.secret, data.labels[kept], data.known, source=ImageSource(folder.take(kept))
     )
     values = None if utility is None else folder.take(kept).column(utility)
-    return Matched(matched, cached(found.take(order), progress=progress), clean, values)
+    return Matched(matched, cached(found.take(order), progress=progress), clean, values, rows[order])
 
 
 def _size(images: Images) -> str:

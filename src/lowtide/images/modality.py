@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from numpy.typing import ArrayLike
 
 from lowtide.attack.attackers import AttackRows, Continued, Maker
+from lowtide.attack.surface import Surface
 from lowtide.auditing.utility import Change, UtilityReport, predicts_by_attackers
 from lowtide.density.artefact import Density
 from lowtide.density.objectives import Options
@@ -44,6 +45,7 @@ class ImageModality:
         worth="the pixels",
         unit="pixel",
         counted="patches",
+        reorder="release with --rename",
     )
     options: type[Any] = ImageOptions
     policies: tuple[str, ...] = ("fixed", "sequential", "paper")
@@ -83,6 +85,10 @@ class ImageModality:
         """The release as it is, where its images have the shape of the clean ones."""
         own, known = rows.data.shape[1:], clean.data.shape[1:]
         return (rows, None) if own == known else (None, f"its images are {own}, the clean ones {known}")
+
+    def surface(self, x: Any) -> Surface:
+        """Nothing: networks see every pixel."""
+        return Surface.empty(self.count(x))
 
     def numbers(self, rows: Album) -> Floats32:
         """Pixels as numbers."""
@@ -149,6 +155,10 @@ class ImageModality:
         """What each patch tells."""
         return scan_images(data.samples, data.labels, estimator=estimator, secret=data.secret)
 
+    def shown(self, data: Dataset) -> Any:
+        """The images."""
+        return data.samples
+
     def locks(self, data: Dataset, options: ImageOptions, keep: Sequence[Any], hide: Sequence[Any]) -> Locks:
         """Patches by number, or boxes."""
         return dataset.lock_patches(keep, hide)
@@ -165,6 +175,10 @@ class ImageModality:
     def plan_weights(self, policy: str) -> str | None:
         """Masks and orders of many patches are tensors."""
         return "a plan for images"
+
+    def reorder(self, x: Any, order: Any) -> encoder.Chosen:
+        """Images in another order."""
+        return encoder.Chosen(encoder.as_images(x), order)
 
     def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Any:
         """Images with what the plan hides painted over."""

@@ -52,7 +52,7 @@ def headline(found: Findings) -> Headline:
         verdict = found.audit.verdict
         failed = verdict.gate if verdict.passed is False else None
         noted = (verdict.gate if failed is None else None, verdict.lower_bound_note)
-        cautions = (failed, verdict.distrust, verdict.control)
+        cautions = (failed, verdict.distrust, verdict.surface, verdict.control)
         return Headline(verdict.sentence, _there(cautions), _there(noted))
     secret, card = plain(found.secret), found.card
     if card is not None and card.strongest is not None:

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from lowtide.attack.attackers import Calibrated, Maker, Part, log_of
 from lowtide.attack.scores import gains
+from lowtide.attack.surface import SurfaceLearner, held_by
 from lowtide.density.tide import TIDE
 from lowtide.splits import some_rows
 from lowtide.tables.encoder import Rows
@@ -51,7 +52,7 @@ class Scaled:
     """Columns to mean 0 and variance 1, a constant one to 0; sparse ones to at most 1, where a rare term stays rare."""
 
     def __init__(self, rows: Rows) -> None:
-        scaler = MaxAbsScaler() if sparse.issparse(rows) else StandardScaler()
+        scaler = MaxAbsScaler() if sparse.issparse(held_by(rows)) else StandardScaler()
         self._scaler = scaler.fit(_doubles(rows))
 
     def __call__(self, rows: Rows) -> Any:
@@ -168,26 +169,28 @@ class TideLearner:
 
     def learn(self, train: Part, validation: Part, prior: Floats) -> None:
         """Fit the density; an attacker reads whole rows only, so all dense columns are one feature."""
-        features = None if sparse.issparse(train.rows) else [0] * train.rows.shape[1]
+        features = None if sparse.issparse(held_by(train.rows)) else [0] * train.rows.shape[1]
         tide = TIDE(features, max_steps=_CRITIC_STEPS, progress=False, random_state=self._seed)
         with warnings.catch_warnings():
             # What the critic claims of its own training rows is never used here.
             warnings.filterwarnings("ignore", message="the training estimate")
-            self._tide = tide.fit(train.rows, train.codes)
+            self._tide = tide.fit(held_by(train.rows), train.codes)
         self._log_prior = np.log(prior)
 
     def log_scores(self, rows: Rows) -> Floats:
         """`log p̂(s|y)` up to a constant, (n, |S|)."""
-        return self._tide.density(rows) + self._log_prior
+        return self._tide.density(held_by(rows)) + self._log_prior
 
 
 def _doubles(rows: Rows) -> Any:
     """Rows in double precision, which solvers like, where memory allows."""
-    return rows if rows.shape[0] * rows.shape[1] > _MOST_DOUBLES and not sparse.issparse(rows) else rows.astype(float)
+    values = held_by(rows)
+    is_large = values.shape[0] * values.shape[1] > _MOST_DOUBLES
+    return values if is_large and not sparse.issparse(values) else values.astype(float)
 
 
 def _dense(rows: Rows, columns: Ints) -> Floats32:
-    chosen = rows[:, columns]
+    chosen = held_by(rows)[:, columns]
     return np.asarray(chosen.toarray() if sparse.issparse(chosen) else chosen, dtype=np.float32)
 
 
@@ -198,7 +201,7 @@ def _telling_columns(train: Part, most: int) -> Ints:
         return np.arange(columns)
     with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"(?s)Features .* are constant")
-        score = np.nan_to_num(f_classif(train.rows, train.codes)[0], nan=0.0, posinf=np.finfo(np.float64).max)
+        score = np.nan_to_num(f_classif(held_by(train.rows), train.codes)[0], nan=0.0, posinf=np.finfo(np.float64).max)
     return np.sort(np.argsort(-score, kind="stable")[:most])
 
 
@@ -270,5 +273,6 @@ ATTACKERS: dict[str, Maker] = {
     "network": partial(Calibrated, NetworkLearner),
     "neighbours": partial(Calibrated, NeighboursLearner),
     "critic": partial(Calibrated, TideLearner),
+    "surface": partial(Calibrated, SurfaceLearner),
 }
 """Makers of attackers on tables, from a seed, by name."""

@@ -205,11 +205,23 @@ def _refuse_unreadable(column: Any) -> None:
         )
 
 
+def names_rows(column: Any) -> bool:
+    """Whether a narwhals column holds texts that are too many to be categories; `learn` refuses it."""
+    if holds_dates(column) or holds_numbers(column) or len(column) < _NAMING_ROWS:
+        return False
+    _refuse_unreadable(column)
+    return _are_names(len({str(value) for value in column.to_list()}), len(column))
+
+
+def _are_names(different: int, rows: int) -> bool:
+    return rows >= _NAMING_ROWS and different > rows / 2
+
+
 def _categories(column: Any) -> tuple[tuple[str, ...], bool]:
     """The categories of a column of text, and whether the last one stands for all that are not listed."""
     texts = [str(value) for value in column.to_list()]
     counts = Counter(texts)
-    if len(texts) >= _NAMING_ROWS and len(counts) > len(texts) / 2:
+    if _are_names(len(counts), len(texts)):
         raise LowtideError(
             f"column {column.name!r} holds {len(counts)} different texts in {len(texts)} rows, too many to be "
             "categories; drop it if it names rows, or merge rare values"

@@ -22,11 +22,14 @@ from lowtide.labels import check_secret_values
 from lowtide.protocols import Changed, Dataset, Locks, Matched, PlanView
 from lowtide.table_files.formats import as_arrow, find_column, is_frame, is_moment, type_word
 from lowtide.table_files.reading import batches, read, schema_like
+from lowtide.table_files.shuffling import Shuffling, order_beside, read_places
 from lowtide.table_files.writing import Writer
+from lowtide.tables.encoder import take_rows
 from lowtide.tables.layout import owners
 from lowtide.tables.options import TableOptions
 from lowtide.tables.policies import FixedColumns
 from lowtide.tables.scan import Description, describe
+from lowtide.types import Ints
 
 _SECRET = "secret"
 
@@ -231,6 +234,7 @@ class TableJob:
 
     def __init__(self, source: Path, plan: Plan, options: TableOptions) -> None:
         self._source, self._plan, self._encoding = source, plan, options.encoding
+        self._shuffling = Shuffling()
         draws = plan.hider.mechanism.draws
         if draws and options.ids is None:
             raise LowtideError(
@@ -247,11 +251,16 @@ class TableJob:
 
     def sink(self, out: Path, staged: Callable[..., Path]) -> TableSink:
         """A file of the format that its suffix says."""
+        self._shuffling.place = staged(order_beside(out))
         return TableSink(staged(out))
+
+    def shuffle(self, noise: KeyedNoise | None) -> None:
+        """Read all rows and write them in a random order."""
+        self._shuffling.start(noise)
 
     def batches(self) -> Iterator[pa.Table]:
         """Tables of one schema."""
-        return batches(self._source, like=self._schema, encoding=self._encoding)
+        return self._shuffling.batches(batches(self._source, like=self._schema, encoding=self._encoding))
 
     def change(self, batch: pa.Table, noise: KeyedNoise | None) -> Changed:
         """Hide in one table what the plan says."""
@@ -265,6 +274,7 @@ class TableJob:
         """Refuse ids that come again in another batch: equal ids get equal noise, which two rows would cancel."""
         if self._seen and len(np.unique(np.concatenate(self._seen))) < sum(map(len, self._seen)):
             raise LowtideError("--ids names a column that repeats itself; give every row an id of its own")
+        self._shuffling.finish()
 
 
 class TableSink:
@@ -293,30 +303,43 @@ class TableSink:
 def match_tables(release: Any, reference: Any, secret: Any, options: TableOptions, utility: str | None) -> Matched:
     """A release and its reference, the same rows in the same order, without the columns that name rows."""
     if reference is None or not (is_frame(reference) or isinstance(reference, (str, Path))):
-        return _match_arrays(release, reference, secret, utility)
+        return _match_arrays(release, reference, secret, utility, options.order)
     data = open_table(reference, secret, options)
-    released = _read_release(release, data, options)
-    clean = data.samples
-    shown = released.select([name for name in released.column_names if name not in data.source.identifiers])
+    released, position = _read_release(release, data, options)
+    # A column that names rows is attacked like any other, unless it is blank.
+    blank = [name for name in data.source.identifiers if name not in released.column_names or _is_blank(released[name])]
+    shown = released.select([name for name in released.column_names if name not in blank])
+    table = data.source.table
+    clean = table.select([name for name in table.column_names if name not in (*blank, data.secret)])
     values = None
     if utility is not None:
         utility = find_column(utility, clean.column_names)
         values = data.source.table[utility].to_pylist()
         shown, clean = (part.select([n for n in part.column_names if n != utility]) for part in (shown, clean))
-    return Matched(data, shown, clean, values)
+    return Matched(data, shown, clean, values, position)
 
 
-def _match_arrays(release: Any, reference: Any, secret: Any, utility: Any) -> Matched:
+def _is_blank(column: pa.ChunkedArray) -> bool:
+    return len(column) == column.null_count or (not column.null_count and len(column.unique()) == 1)
+
+
+def _match_arrays(release: Any, reference: Any, secret: Any, utility: Any, order: Any) -> Matched:
     if isinstance(secret, str):
         raise LowtideError("without a reference table, give the values of the secret, one per row of the release")
     if isinstance(release, (str, Path)):
         release = read(release)
     data = _open_array(release if reference is None else reference, secret)
-    return Matched(data, release, reference, utility)
+    if order is None:
+        return Matched(data, release, reference, utility)
+    places = read_places(order, len(data.labels))
+    return Matched(data, take_rows(release, places), reference, utility, places)
 
 
-def _read_release(release: Any, data: Dataset, options: TableOptions) -> pa.Table:
-    """The rows of the release whose secret is known; without the secret, which must not be there."""
+def _read_release(release: Any, data: Dataset, options: TableOptions) -> tuple[pa.Table, Ints]:
+    """The rows of the release whose secret is known, in the order of the reference, and where each stands in it.
+
+    A release that holds the secret is refused.
+    """
     if is_frame(release):
         table = as_arrow(release)
         names = table.column_names
@@ -337,4 +360,6 @@ def _read_release(release: Any, data: Dataset, options: TableOptions) -> pa.Tabl
             f"the release has {len(table)} rows and the reference {len(data.known)}; they must be the same rows in "
             "the same order"
         )
-    return table.filter(pa.array(data.known))
+    places = np.arange(len(table)) if options.order is None else read_places(options.order, len(table))
+    places = places[data.known]
+    return table.take(pa.array(places)), places

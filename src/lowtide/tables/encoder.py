@@ -11,7 +11,7 @@ from scipy import sparse
 
 from lowtide.errors import LowtideError, LowtideTypeError
 from lowtide.features import Features
-from lowtide.tables.columns import DateUnit, check_finite, learn, numbers, one_hot
+from lowtide.tables.columns import DateUnit, check_finite, learn, names_rows, numbers, one_hot
 from lowtide.types import Floats, Floats32
 
 _BLOCK = 8192
@@ -161,6 +161,21 @@ def read_table(x: Any) -> tuple[Rows, TableEncoder]:
     learnt = [learn(frame.get_column(name)) for name in frame.columns]
     encoder = TableEncoder(names, *(tuple(part) for part in zip(*learnt, strict=True)))
     return encoder._encode_frame(frame), encoder
+
+
+def read_shown(x: Any) -> tuple[Rows, TableEncoder]:
+    """Read whatever a table shows, for attackers: a column of texts that name rows is left to their surface.
+
+    A table with no other column is one column of zeros, and its encoder knows none.
+    """
+    if not is_frame(x):
+        return read_table(x)
+    frame = nw.from_native(x, eager_only=True)
+    names = [name for name in frame.columns if names_rows(frame.get_column(name))]
+    if len(names) < len(frame.columns):
+        return read_table(frame.drop(names).to_native() if names else x)
+    _checked_shape(frame)
+    return np.zeros((len(frame), 1), dtype=np.float32), TableEncoder((), ())
 
 
 def take_rows(x: Any, index: ArrayLike) -> Any:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike
 
+from lowtide.auditing.surface import SurfaceFindings
 from lowtide.checks import LowtideError, check_rows
 from lowtide.density.artefact import Density
 from lowtide.density.objectives import information_of
@@ -204,6 +205,7 @@ class TableScan(Reported):
         density: the fitted density; it holds the labels of the secret, and is left out when a scan is printed.
         secret: what the secret is called.
         columns: of the table as it was read, with what a person should know of each; empty where nobody described it.
+        surface: what stands beside the values, and the order of the rows; `None` where nobody looked.
     """
 
     holds: ClassVar[str] = (
@@ -219,6 +221,7 @@ class TableScan(Reported):
     density: Density = field(repr=False)
     secret: str = "the secret"
     columns: tuple[Column, ...] = field(default=(), repr=False)
+    surface: SurfaceFindings | None = field(default=None, repr=False)
 
     @property
     def shares(self) -> Floats:
@@ -244,7 +247,8 @@ class TableScan(Reported):
         title = f"What {len(self.features)} columns tell about {self.secret}, in bits"
         entropy = self.entropy / NATS_PER_BIT
         note = f"A whole row tells {self.information.bits} of the {entropy:.3f} bits there are"
-        return [TextTable(title, header, rows, f"{note} ({self.rows:,} rows; held out, 95 %).")]
+        first = TextTable(title, header, rows, f"{note} ({self.rows:,} rows; held out, 95 %).")
+        return [first, *([] if self.surface is None else self.surface.tables())]
 
     def to_json(self) -> dict[str, Any]:
         """The scan as plain values; no value of the data, no label."""
@@ -256,6 +260,7 @@ class TableScan(Reported):
             "entropy_nats": self.entropy,
             "information_nats": asdict(self.information),
             "features": [asdict(leak) for leak in self.ranked()],
+            "surface": self.surface and self.surface.to_json(),
             "columns": [{**asdict(column), "notes": list(column.notes)} for column in self.columns],
         }
 

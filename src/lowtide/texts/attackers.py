@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from lowtide.attack.attackers import AttackRows, Calibrated, Maker, Part, log_of
 from lowtide.attack.scores import gains
+from lowtide.attack.surface import SurfaceLearner, held_by
 from lowtide.texts.encoder import as_texts
 from lowtide.training import seeded, shuffled_batches, train_until_stale
 from lowtide.types import Bools, Floats, Ints
@@ -88,8 +89,9 @@ class Words:
 
     def learn(self, train: Part, validation: Part, prior: Floats) -> None:
         """Fit one model per penalty, weaker ones while that helps, and keep the best."""
-        self.prepare(train, len(prior))
-        rows, held = self.inputs(train.rows), self.inputs(validation.rows)
+        counted = Part(held_by(train.rows), train.codes)
+        self.prepare(counted, len(prior))
+        rows, held = self.inputs(counted.rows), self.inputs(held_by(validation.rows))
         best = -np.inf
         for penalty in self.penalties:
             model = fit_logistic(rows, train.codes, penalty)
@@ -100,7 +102,7 @@ class Words:
 
     def log_scores(self, rows: Sparse) -> Floats:
         """`log p̂(s|y)`, (n, |S|)."""
-        return log_of(self._model.predict_proba(self.inputs(rows)))
+        return log_of(self._model.predict_proba(self.inputs(held_by(rows))))
 
 
 class WeightedWords(Words):
@@ -136,14 +138,14 @@ class Bayes:
         """Count."""
         best = -np.inf
         for alpha in _SMOOTHING:
-            model = MultinomialNB(alpha=alpha).fit(train.rows, train.codes)
-            found = float(np.mean(model.predict(validation.rows) == validation.codes))
+            model = MultinomialNB(alpha=alpha).fit(held_by(train.rows), train.codes)
+            found = float(np.mean(model.predict(held_by(validation.rows)) == validation.codes))
             if found > best:
                 best, self._model = found, model
 
     def log_scores(self, rows: Sparse) -> Floats:
         """`log p̂(s|y)`, (n, |S|), far too sure of itself: words are taken for independent."""
-        return np.asarray(self._model.predict_log_proba(rows))
+        return np.asarray(self._model.predict_log_proba(held_by(rows)))
 
 
 class _Net(nn.Module):
@@ -178,8 +180,9 @@ class EmbeddingNetwork:
 
     def learn(self, train: Part, validation: Part, prior: Floats) -> None:
         """Train by AdamW on the cross-entropy until the validation texts gain nothing more."""
-        self._weights = TermWeights(train.rows)
-        rows = self._weights(train.rows)
+        counts = held_by(train.rows)
+        self._weights = TermWeights(counts)
+        rows = self._weights(counts)
         texts = np.bincount(rows.indices, minlength=rows.shape[1])
         self._columns = np.sort(np.argsort(-texts, kind="stable")[:_COLUMNS])
         rows, held = rows[:, self._columns], self._inputs(validation.rows)
@@ -193,8 +196,8 @@ class EmbeddingNetwork:
         """`log p̂(s|y)`, (n, |S|)."""
         return np.asarray(self._answer(self._inputs(rows)).log_softmax(dim=1).double().numpy())
 
-    def _inputs(self, counts: Sparse) -> Sparse:
-        return self._weights(counts)[:, self._columns]
+    def _inputs(self, rows: Sparse) -> Sparse:
+        return self._weights(held_by(rows))[:, self._columns]
 
     def _train(self, rows: Sparse, codes: Tensor, held: Sparse, truth: Tensor) -> None:
         net, rng = self._net, np.random.default_rng(self._seed)
@@ -296,9 +299,30 @@ class PieceReader:
         return sparse.csr_array(counts)
 
 
+class TextsWithColumns(list[str]):
+    """Texts that were released with columns beside them.
+
+    Args:
+        texts: n texts.
+        beside: n texts of what the columns hold.
+    """
+
+    def __init__(self, texts: Sequence[str], beside: Sequence[str]) -> None:
+        super().__init__(texts)
+        self.beside = beside
+
+
+def all_shown(texts: Any) -> list[str]:
+    """Texts as attackers read them: with what stands beside them."""
+    read = as_texts(texts)
+    if not isinstance(texts, TextsWithColumns):
+        return read
+    return [f"{text}\n{more}" for text, more in zip(read, texts.beside, strict=True)]
+
+
 def read_pieces(texts: Sequence[str], reader: PieceReader | None = None) -> AttackRows:
     """Counts of the pieces of texts, with a vocabulary of their own or that of a `reader`."""
-    found = [_PIECES.findall(text.lower()) for text in as_texts(texts)]
+    found = [_PIECES.findall(text.lower()) for text in all_shown(texts)]
     known = PieceReader.learn(found) if reader is None else reader
     return AttackRows(known.read(found), known)
 
@@ -308,6 +332,7 @@ TEXT_ATTACKERS: dict[str, Maker] = {
     "weighted words": partial(Calibrated, WeightedWords),
     "naive bayes": partial(Calibrated, Bayes),
     "network": partial(Calibrated, EmbeddingNetwork),
+    "surface": partial(Calibrated, SurfaceLearner),
 }
 """Makers of attackers on texts, from a seed, by name."""
 

@@ -23,13 +23,16 @@ from lowtide.labels import check_secret_values
 from lowtide.protocols import Changed, Dataset, Locks, Matched, PlanView
 from lowtide.table_files.formats import find_column, is_moment
 from lowtide.table_files.reading import batches, schema_of
+from lowtide.table_files.shuffling import Shuffling, order_beside, read_places
 from lowtide.table_files.writing import Writer
+from lowtide.texts.attackers import TextsWithColumns
 from lowtide.texts.cleaning import cleaner
 from lowtide.texts.encoder import as_texts
 from lowtide.texts.options import TextOptions
 from lowtide.texts.policies import FixedTerms
 from lowtide.texts.reading import TextSet, duplicates, read_texts, split_groups
 from lowtide.texts.terms import TermOptions
+from lowtide.types import Ints
 
 _KINDS = ("hashtags", "handles", "urls", "emoji", "numbers", "accents")
 _LOOKED_AT = 200  # entries of a folder, to tell texts from images
@@ -48,12 +51,14 @@ def term_options(options: TextOptions) -> TermOptions:
     """What counts as a term."""
     for kind in options.without:
         one_of("without", kind, _KINDS)
+    # Unlike the paper's words: an address that is not a term would be released unseen.
+    kinds = {"urls": True, **dict.fromkeys(options.without, False)}
     return TermOptions(
         ngrams=options.ngrams,
         min_count=options.min_count,
         most=options.terms,
         stop=_stop_words(options.stop),
-        **dict.fromkeys(options.without, False),  # type: ignore[arg-type]
+        **kinds,  # type: ignore[arg-type]
     )
 
 
@@ -199,6 +204,7 @@ class TextJob:
 
     def __init__(self, source: Path, plan: Plan, options: TextOptions) -> None:
         self._source, self._plan, self._encoding = source, plan, options.encoding
+        self._shuffling = Shuffling()
         self._folder = read_texts(source, encoding=options.encoding) if source.is_dir() else None
         if self._folder is None:
             schema = schema_of(source, encoding=options.encoding)
@@ -222,10 +228,18 @@ class TextJob:
 
     def sink(self, out: Path, staged: Callable[..., Path]) -> TextSink:
         """A file of texts, and one of changes beside it."""
+        self._shuffling.place = staged(order_beside(out))
         return TextSink(staged(out), staged(changes_beside(out)))
+
+    def shuffle(self, noise: KeyedNoise | None) -> None:
+        """Read all texts and write them in a random order."""
+        self._shuffling.start(noise)
 
     def batches(self) -> Iterator[pa.Table]:
         """Tables with the column of texts and those that are kept."""
+        return self._shuffling.batches(self._tables())
+
+    def _tables(self) -> Iterator[pa.Table]:
         names = [self._text, *self._plan.layout["kept"]]
         if self._folder is not None:
             texts = pa.table({self._text: pa.array(self._folder.texts, pa.string())})
@@ -250,7 +264,8 @@ class TextJob:
         return Changed(samples, len(released), None, float(released.words), float(released.hidden))
 
     def finish(self) -> None:
-        """Nothing is left to refuse."""
+        """Nothing is left to refuse; the order is written, where there is a new one."""
+        self._shuffling.finish()
 
 
 class TextSink:
@@ -288,7 +303,11 @@ def match_texts(release: Any, reference: Any, secret: Any, options: TextOptions,
     """Released texts and those they were made from, the same texts in the same order."""
     if not isinstance(release, (str, Path)):
         data = _open_list(release if reference is None else reference, secret, options.group)
-        return Matched(data, as_texts(release), None if reference is None else data.samples, utility)
+        texts, clean = as_texts(release), None if reference is None else data.samples
+        if options.order is None:
+            return Matched(data, texts, clean, utility)
+        places = read_places(options.order, len(texts))
+        return Matched(data, [texts[place] for place in places], clean, utility, places)
     is_folder = isinstance(reference, (str, Path)) and Path(reference).is_dir()
     own = TextOptions(None if is_folder else options.text, options.group, encoding=options.encoding)
     data = open_texts(reference, secret, own)
@@ -304,7 +323,23 @@ def match_texts(release: Any, reference: Any, secret: Any, options: TextOptions,
             "in the same order"
         )
     values = None if utility is None else utility_values(found, utility)
-    return Matched(data, list(released.take(data.known).texts), data.samples, values)
+    places = np.arange(len(released)) if options.order is None else read_places(options.order, len(released))
+    places = places[data.known]
+    # A column that was kept is shown with its text, so that attackers read it, too; but it does not predict itself.
+    known = [name for name in found.others.column_names if name in released.others.column_names and name != utility]
+    shown, clean = _with_columns(released, places, known), _with_columns(found, np.arange(len(found)), known)
+    return Matched(data, shown, clean, values, places)
+
+
+def _with_columns(found: TextSet, places: Ints, names: Sequence[str]) -> list[str]:
+    """Texts at some places, with what stands in the columns of these names beside them."""
+    texts = [found.texts[place] for place in places]
+    if not names:
+        return texts
+    columns = [found.others[name].take(pa.array(places)).to_pylist() for name in names]
+    cells = zip(*columns, strict=True)
+    beside = ["\n".join(f"{name}: {cell}" for name, cell in zip(names, row, strict=True)) for row in cells]
+    return TextsWithColumns(texts, beside)
 
 
 def utility_values(found: TextSet, name: str) -> list[Any]:
