@@ -55,6 +55,7 @@ class Dataset:
         groups: (n,) samples that stay on one side of every split have one number; `None` where each stands for itself.
         notes: what a person should know before they believe the rest.
         source: what only the kind's own modules read: a description of the columns, an image folder, a set of texts.
+        unjudged: columns beside the samples, which nobody judges and which are released only where the user names them.
     """
 
     kind: str
@@ -66,6 +67,7 @@ class Dataset:
     groups: Labels | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()
     source: Any = field(default=None, repr=False)
+    unjudged: tuple[str, ...] = ()
 
 
 class PlanView(NamedTuple):
@@ -105,8 +107,10 @@ class Changed(NamedTuple):
         samples: what is written, in the form the sink of the job takes.
         rows: how many samples it has.
         hidden: (m,) in how many of them each feature of the card is hidden; `None` where the card's own shares hold.
-        units: how many units (cells, pixels, words) the batch had.
+        units: how many units (cells, pixels, words) the batch had; 0 where the card's own share of changes holds.
         changed: how many of them were changed.
+        blank: how many are blank because they did not occur in the reference data.
+        beyond: how many are shown although they lie outside the range of the reference data.
     """
 
     samples: Any
@@ -114,6 +118,8 @@ class Changed(NamedTuple):
     hidden: Floats | None
     units: float
     changed: float
+    blank: int = 0
+    beyond: int = 0
 
 
 class ReleaseJob(Protocol):
@@ -151,12 +157,14 @@ class Matched:
         release: the released samples in the same order.
         clean: the reference samples as attackers are to see them.
         utility: (n,) values that the release should still predict; `None` when nothing was asked for.
+        unjudged: columns that the release shows and no attacker looks at.
     """
 
     data: Dataset
     release: Any = field(repr=False)
     clean: Any = field(repr=False)
     utility: Any = field(default=None, repr=False)
+    unjudged: tuple[str, ...] = ()
 
 
 class Modality(Protocol):
@@ -340,8 +348,8 @@ class Modality(Protocol):
         """A plan as a person reads it."""
         ...
 
-    def release_object(self, x: Any, plan: Any, *, noise: Any, ids: Any) -> Any:
-        """Release data in memory; the same kind of object comes back."""
+    def release_object(self, x: Any, plan: Any, *, noise: Any, ids: Any) -> Changed:
+        """Release data in memory; the samples are the same kind of object."""
         ...
 
     def beside(self, out: Path, options: Any) -> Mapping[str, Path]:

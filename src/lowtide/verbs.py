@@ -22,15 +22,17 @@ from lowtide.disclose.certificate import PolicyName
 from lowtide.disclose.noise import KEY_NAME, open_noise
 from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.disclose.plan_file import Plan, Release, Tally, card_paths, find_card
+from lowtide.disclose.unjudged import Unjudged, judged_by_nobody
 from lowtide.errors import LowtideError, LowtideTypeError, note
 from lowtide.files import sha256_of, write_whole
 from lowtide.options import read_options
 from lowtide.progress import progress_bar
-from lowtide.protocols import Dataset, Modality
+from lowtide.protocols import Dataset, Locks, Modality
 from lowtide.report.html import write_report
 from lowtide.report.sections import make_report
 
 _WARN_BUDGET = 0.5  # nats about any class, for one text
+_COMMON = ("kept", "epsilon", "delta", "lam", "certify", "strict")  # options of a plan of any kind
 
 
 def scan(
@@ -97,16 +99,11 @@ def plan(
         progress: whether to draw progress bars; by default only on a terminal.
         **options: `kept` (a share to keep, in place of a budget), `epsilon`, `delta`, `lam`, `certify` (keep the budget
             against every attacker, by counts), `strict` (refuse anything but a kept budget), `steps`, `kind`; and those
-            of the kind.
-
-    Returns:
-        The plan: `save(path)` keeps it for any number of releases.
+            of the kind. The plan that comes back can be saved, for any number of releases.
     """
-    common = {
-        name: options.pop(name) for name in ("kept", "epsilon", "delta", "lam", "certify", "strict") if name in options
-    }
-    steps, kind = options.pop("steps", None), options.pop("kind", None)
-    modality, said = _kind(data, "plan", kind, options)
+    common = {name: options.pop(name) for name in _COMMON if name in options}
+    steps = options.pop("steps", None)
+    modality, said = _kind(data, "plan", options.pop("kind", None), options)
     opened = modality.open(data, secret, said, progress=progress)
     locks = modality.locks(opened, said, _listed("keep", keep), _listed("hide", hide))
     settings = {one.name: getattr(said, one.name) for one in fields(modality.settings) if hasattr(said, one.name)}
@@ -122,12 +119,14 @@ def plan(
         random_state=seed,
         **common,
     )
+    _check_kept(locks, hider.strict)
     useful = None if utility is None else modality.utility(opened, utility)
     hider.fit(opened.samples, opened.labels, groups=opened.groups, utility=useful)
-    layout = modality.layout(opened, said, locks, utility)
-    title = f"{opened.name}: a plan to hide {opened.secret}"
-    made = Plan(modality.name, opened.secret, layout, hider.hider_)
-    return replace(made, writer=_Writer(modality, title, opened, plan=made, card=made.card))
+    card = replace(hider.card_, unjudged=Unjudged.of(opened.unjudged, locks.columns))
+    hidden, layout = replace(hider.hider_, card=card), modality.layout(opened, said, locks, utility)
+    made = Plan(modality.name, opened.secret, layout, hidden)
+    writer = _Writer(modality, f"{opened.name}: a plan to hide {opened.secret}", opened, plan=made, card=card)
+    return replace(made, writer=writer)
 
 
 def release(
@@ -160,18 +159,19 @@ def release(
     is_file = isinstance(data, (str, os.PathLike))
     if is_file and ids is not None and isinstance(ids, str):
         options, ids = {**options, "ids": ids}, None
-    said = _options(made.modality, "release", options)
+    said, tally = _options(made.modality, "release", options), Tally(made.card, made.digest)
     if not is_file:
         noise = _noise(made, plan, key_file, fresh=fresh_noise)
-        shown = made.modality.release_object(data, made, noise=noise, ids=ids)
-        return Release(shown, replace(made.card, plan_sha256=made.digest), made.modality.nouns)
+        changed = made.modality.release_object(data, made, noise=noise, ids=ids)
+        tally.add(changed)
+        return Release(changed.samples, tally.card(None), made.modality.nouns)
     if out is None:
         raise LowtideError("a file or folder is released into another one; say where with out=")
     if os.path.realpath(out) == os.path.realpath(data):
         raise LowtideError(f"the release would overwrite {data}, which it is made from; name another file or folder")
     extra = made.modality.beside(Path(out), said)
     job = made.modality.release_job(Path(data), made, said, ids=ids, progress=progress)
-    target, tally = Path(out), Tally(made.card, made.digest)
+    target = Path(out)
     noise = _noise(made, plan, key_file, fresh=fresh_noise)
     with job.sink(target) as sink, progress_bar("releasing", job.total or 1, progress) as tick:
         for batch in job.batches():
@@ -215,15 +215,14 @@ def audit(
         epsilon: ε of the divergence that attacks prove; `None` for none.
         seed: the same seed gives the same report.
         progress: whether to draw a progress bar; by default only on a terminal.
-        **options: `kind`, and those of the kind.
+        **options: `accept` (columns that nobody judges, and that the gate passes over all the same), `kind`, and
+            those of the kind.
     """
     if secret is None:
         raise LowtideError("an audit needs the secret: the name of a column of the reference, or its values")
-    made = plan if plan is None or isinstance(plan, Plan) else Plan.load(plan)
-    gate, known = read_gate(fail_above), find_card(release, card)
+    gate, known, accepted = read_gate(fail_above), find_card(release, card), options.pop("accept", ())
     modality, said = _kind(release, "audit", options.pop("kind", None), options)
-    if made is not None and made.kind != modality.name:
-        raise LowtideError(f"the plan is for {made.kind}, and the release holds {modality.name}; name its own plan")
+    made = _plan_for(plan, modality)
     matched = modality.match(release, reference, secret, said, utility=utility, progress=progress)
     data = matched.data
     found = audit_samples(
@@ -235,6 +234,8 @@ def audit(
         fail_above=gate,
         epsilon=epsilon,
         secret=data.secret,
+        unjudged=matched.unjudged,
+        accepted=_listed("accept", accepted),
         groups=data.groups,
         attackers=attackers,
         seed=seed,
@@ -364,6 +365,22 @@ def _noise(made: Plan, plan: Plan | str | Path, key_file: str | Path | None, *, 
     if not file.exists():
         note(f"the key of the noise is kept in {file}: never share it")
     return open_noise(file)
+
+
+def _plan_for(plan: Plan | str | Path | None, modality: Modality) -> Plan | None:
+    """The plan of a release that is audited; refuses that of another kind."""
+    made = plan if plan is None or isinstance(plan, Plan) else Plan.load(plan)
+    if made is not None and made.kind != modality.name:
+        raise LowtideError(f"the plan is for {made.kind}, and the release holds {modality.name}; name its own plan")
+    return made
+
+
+def _check_kept(locks: Locks, strict: bool) -> None:
+    """Say which columns are released on the user's word; `strict` refuses them."""
+    if locks.columns and strict:
+        raise LowtideError(f"strict refuses what nobody judged: {', '.join(locks.columns)}; leave out keep or strict")
+    if locks.columns:
+        note(judged_by_nobody(locks.columns))
 
 
 def _listed(name: str, values: Sequence[str]) -> Sequence[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Unpack
 
@@ -18,6 +19,7 @@ from lowtide.auditing.utility import AttackOptions, Change, UtilityReport
 from lowtide.checks import LowtideError, one_of, within
 from lowtide.density.objectives import with_overlooked
 from lowtide.disclose.standing import Standing, stand
+from lowtide.disclose.unjudged import judged_by_nobody
 from lowtide.formatting import html_of, in_ascii, interval, percentages, text_of
 from lowtide.interface import Attack, Estimate, Reported, TextTable
 from lowtide.protocols import Modality
@@ -84,8 +86,9 @@ class Verdict:
             `None` without clean data.
         control: what to say when they cannot, or when it is not known; `None` when they can.
         passed: whether the gate was kept; `None` without a gate, and when the limit is kept by attackers who cannot
-            read the clean data: they would keep any.
+            read the clean data, as they would keep any, or who did not look at all that is released.
         gate: the outcome in words; `None` without a gate.
+        unjudged: which columns are released that no attacker looked at, in words; `None` where there are none.
     """
 
     sentence: str
@@ -96,9 +99,10 @@ class Verdict:
     control: str | None
     passed: bool | None
     gate: str | None
+    unjudged: str | None = None
 
     def __str__(self) -> str:
-        said = (self.distrust, self.control, self.sentence, self.lower_bound_note, self.gate)
+        said = (self.distrust, self.control, self.sentence, self.lower_bound_note, self.unjudged, self.gate)
         return " ".join(part for part in said if part)
 
 
@@ -108,6 +112,8 @@ def give_verdict(
     *,
     fail_above: float | Gate | None = None,
     secret: str = "secret",
+    unjudged: Sequence[str] = (),
+    accepted: Sequence[str] = (),
 ) -> Verdict:
     """Put an attack into words.
 
@@ -116,6 +122,8 @@ def give_verdict(
         estimate: the estimated leakage of the release with its interval, in nats.
         fail_above: the limit to keep; a number is in nats.
         secret: what to call the secret: "vote", "diagnosis".
+        unjudged: columns that are released and that no attacker looked at.
+        accepted: those of them that the gate passes over, on the user's word.
     """
     headline = report.headline
     distrust = None if estimate is None else _distrust(headline.information, estimate)
@@ -124,8 +132,11 @@ def give_verdict(
     gate = fail_above if fail_above is None or isinstance(fail_above, Gate) else Gate.nats(fail_above)
     standing = None if gate is None else gate.standing(headline)
     passed = None if standing is None else standing.state == "kept"
+    reason = None
     if passed and conclusive is False:
-        passed = None
+        passed, reason = None, "attackers who read nothing keep every limit"
+    elif passed and set(unjudged) - set(accepted):
+        passed, reason = None, "some columns were judged by nobody (leave them out, or accept them by name)"
     return Verdict(
         sentence=_sentence(report, secret),
         lower_bound_note=LOWER_BOUND_NOTE,
@@ -134,7 +145,8 @@ def give_verdict(
         conclusive=conclusive,
         control=control,
         passed=passed,
-        gate=None if standing is None else _outcome(standing, passed),
+        gate=None if standing is None else _outcome(standing, passed, reason),
+        unjudged=f"{judged_by_nobody(unjudged).capitalize()}." if unjudged else None,
     )
 
 
@@ -170,12 +182,8 @@ def _reads(attack: Attack, guess: Attack) -> bool:
     return attack.accuracy.low > guess.accuracy.value or attack.information.low > _ROUNDING
 
 
-def _outcome(standing: Standing, passed: bool | None) -> str:
-    outcome = {
-        True: "passed",
-        False: "failed",
-        None: "undecided, since attackers who read nothing keep every limit",
-    }[passed]
+def _outcome(standing: Standing, passed: bool | None, reason: str | None) -> str:
+    outcome = {True: "passed", False: "failed", None: f"undecided, since {reason}"}[passed]
     return f"Gate {outcome}. The limit is {standing}."
 
 
@@ -302,6 +310,8 @@ def audit_samples(
     epsilon: float | None = 0.1,
     secret: str = "secret",
     peak: float | None = None,
+    unjudged: Sequence[str] = (),
+    accepted: Sequence[str] = (),
     **options: Unpack[AttackOptions],
 ) -> AuditReport:
     """Audit released samples of any kind.
@@ -317,6 +327,8 @@ def audit_samples(
         epsilon: ε of the divergence to bound from below; `None` for none.
         secret: what to call the secret.
         peak: largest value of a pixel, for the PSNR where a table holds pixels.
+        unjudged: columns that are released beside the samples, which no attacker looks at.
+        accepted: those of them that the gate passes over, on the user's word.
         **options: see `AttackOptions`; the divergence fails with probability 1 − level.
     """
     limit = fail_above if fail_above is None or isinstance(fail_above, Gate) else Gate.nats(fail_above)
@@ -330,7 +342,7 @@ def audit_samples(
             "they must be the same rows, in the same order"
         )
     attacks = attack(release, labels, clean=clean, **options)
-    verdict = give_verdict(attacks, estimate, fail_above=limit, secret=secret)
+    verdict = give_verdict(attacks, estimate, fail_above=limit, secret=secret, unjudged=unjudged, accepted=accepted)
     change, missing = (None, None) if clean is None else _measured(kind, clean, release, peak)
     divergence = None
     if epsilon is not None:

@@ -29,6 +29,7 @@ from lowtide.disclose.card_page import page
 from lowtide.disclose.certificate import Certificate, PolicyName, TwoSided
 from lowtide.disclose.membership import Membership
 from lowtide.disclose.standing import Bound, Standing
+from lowtide.disclose.unjudged import Unjudged
 from lowtide.errors import LowtideError
 from lowtide.files import sha256_of, write_whole
 from lowtide.formatting import html_of_markdown
@@ -78,6 +79,7 @@ class ReleaseCard:
         standing: whether the budget is kept; `None` without a budget.
         bound: what holds against every attacker; `None` where the release has too many different rows to count.
         divergence: the divergences of the rehearsed release for several ε; `None` where nobody attacked.
+        unjudged: what of the data neither the estimate nor an attacker looked at.
         parameters: plain options; an infinite number is written out as text.
         data_sha256: of the released file or folder, as `lowtide.files.sha256_of` gives it; `None` for a plan.
         plan_sha256: digest of the plan that made the release; `None` for a plan's own card.
@@ -97,6 +99,7 @@ class ReleaseCard:
     standing: Standing | None = None
     bound: Bound | None = None
     divergence: DivergenceCurve | None = None
+    unjudged: Unjudged = field(default_factory=Unjudged)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     data_sha256: str | None = None
     plan_sha256: str | None = None
@@ -156,6 +159,7 @@ class ReleaseCard:
             "standing": self.standing and asdict(self.standing),
             "bound": self.bound and asdict(self.bound),
             "divergence": self.divergence and _listed(asdict(self.divergence)),
+            "unjudged": _listed(asdict(self.unjudged)),
             "data_sha256": self.data_sha256,
             "plan_sha256": self.plan_sha256,
         }
@@ -185,6 +189,7 @@ class ReleaseCard:
                 "standing": card.get("standing") and Standing(**card["standing"]),
                 "bound": card.get("bound") and Bound(**card["bound"]),
                 "divergence": _divergence(card.get("divergence")),
+                "unjudged": _unjudged(card.get("unjudged", {})),
             }
         )
 
@@ -318,6 +323,11 @@ def _divergence(card: Mapping[str, Any] | None) -> DivergenceCurve | None:
     if len({len(values) for values in lists.values()}) != 1:
         raise LowtideError("the divergence of the card must have as many numbers as epsilons; make it again")
     return DivergenceCurve(**{**card, **lists, **estimates, "certain": Estimate(**card["certain"])})
+
+
+def _unjudged(card: Mapping[str, Any]) -> Unjudged:
+    lists: dict[str, Any] = {name: tuple(value) for name, value in card.items() if isinstance(value, list)}
+    return Unjudged(**{**card, **lists})
 
 
 def _attack(card: Mapping[str, Any]) -> Attack:

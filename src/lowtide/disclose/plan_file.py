@@ -30,7 +30,7 @@ from lowtide.interface import Reported
 from lowtide.protocols import Changed, Modality, Nouns, PlanView
 
 FORMAT = "lowtide-plan"
-VERSION = 4
+VERSION = 5
 _EARLIER = ("lowtide-picture-plan", "lowtide-text-plan", "lowtide-picture-hider", "lowtide-text-hider")
 _REMEDY = "make it again with `lowtide plan`"
 
@@ -215,23 +215,29 @@ class Tally:
         self._card, self.rows = replace(card, plan_sha256=plan_digest), 0
         self._hidden: Any = None
         self._units = self._changed = 0.0
+        self._blank = self._beyond = 0
 
     def add(self, changed: Changed) -> None:
         """Count a batch."""
         self.rows += changed.rows
         self._units += changed.units
         self._changed += changed.changed
+        self._blank += changed.blank
+        self._beyond += changed.beyond
         if changed.hidden is not None:
             self._hidden = changed.hidden if self._hidden is None else self._hidden + changed.hidden
 
-    def card(self, sha256: str) -> ReleaseCard:
-        """The card of the plan, with the figures of these samples and the hash of what was written."""
+    def card(self, sha256: str | None) -> ReleaseCard:
+        """The card of the plan, with the figures of these samples and the hash of what was written, if anything."""
         features = self._card.features
         if self._hidden is not None:
             shares = (self._hidden / self.rows).tolist()
             features = tuple(Feature(old.name, share) for old, share in zip(features, shares, strict=True))
-        changed = self._changed / self._units if self._units else 0.0
-        return replace(self._card, features=features, rows=self.rows, changed=changed, data_sha256=sha256)
+        changed = self._changed / self._units if self._units else self._card.changed
+        unjudged = replace(self._card.unjudged, blank=self._blank, beyond=self._beyond)
+        return replace(
+            self._card, features=features, rows=self.rows, changed=changed, unjudged=unjudged, data_sha256=sha256
+        )
 
 
 def card_paths(out: Path) -> dict[str, Path]:

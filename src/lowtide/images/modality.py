@@ -22,7 +22,7 @@ from lowtide.images.options import ImageOptions
 from lowtide.images.planner import ImageHider, ImagePlanner, ImageSettings
 from lowtide.images.scan import ImageScan, scan_images
 from lowtide.images.view import ImageMaps
-from lowtide.protocols import Dataset, Locks, Matched, Modality, Nouns
+from lowtide.protocols import Changed, Dataset, Locks, Matched, Modality, Nouns
 from lowtide.report.html import Findings, Outline, Section
 from lowtide.report.words import HiddenCounts, count_features
 from lowtide.table_files.formats import find_column
@@ -166,9 +166,9 @@ class ImageModality:
         """Masks and orders of many patches are tensors."""
         return "a plan for images"
 
-    def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Any:
+    def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Changed:
         """Images with what the plan hides painted over."""
-        return plan.hider.transform(x, noise=noise, ids=ids)
+        return Changed(plan.hider.transform(x, noise=noise, ids=ids), self.count(x), None, 0.0, 0.0)
 
     def beside(self, out: Path, options: ImageOptions) -> dict[str, Path]:
         """The private list of names, where images are renamed."""
