@@ -34,13 +34,11 @@ def without_carried(frame: Any) -> Any:
 
 def numbered(frame: Any) -> Any:
     """A data frame with its rows numbered from 0, where its library has an index; a note says when that was another."""
-    index = nw.maybe_get_index(nw.from_native(frame, eager_only=True))
-    if index is None:
-        return frame
-    plain = frame.reset_index(drop=True)
-    if index.names != [None] or not index.equals(plain.index):
+    held = nw.from_native(frame, eager_only=True)
+    index, plain = nw.maybe_get_index(held), nw.maybe_reset_index(held)
+    if index is not None and (index.names != [None] or not index.equals(nw.maybe_get_index(plain))):
         note("the index of the frame was not judged: the rows of the release are numbered from 0")
-    return plain
+    return plain.to_native()
 
 
 def only_used(column: pa.ChunkedArray, *, scale: bool = True) -> pa.ChunkedArray:

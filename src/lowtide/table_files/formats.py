@@ -220,7 +220,9 @@ def is_frame(x: Any) -> bool:
 
 def as_arrow(frame: Any) -> pa.Table:
     """A data frame of any library as an Arrow table, without its index."""
-    return frame if isinstance(frame, pa.Table) else nw.from_native(frame, eager_only=True).to_arrow()
+    if isinstance(frame, pa.Table):
+        return frame
+    return nw.maybe_reset_index(nw.from_native(frame, eager_only=True)).to_arrow()
 
 
 _BUFFER = 1 << 20  # bytes read ahead per column, instead of whole row groups

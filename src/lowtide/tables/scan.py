@@ -6,7 +6,6 @@ What a table holds, in words for a person; never a value of it.
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +19,7 @@ from lowtide.formatting import html_of, text_of
 from lowtide.interface import NATS_PER_BIT, Estimate, Reported, TextTable
 from lowtide.labels import read_classes
 from lowtide.splits import STREAMS, generator_for, three_tenths
-from lowtide.table_files.formats import check_schema, find_column, is_judged, is_text, type_word
+from lowtide.table_files.formats import as_arrow, check_schema, find_column, is_judged, is_text, type_word
 from lowtide.tables.encoder import take_rows
 from lowtide.types import Floats
 
@@ -89,7 +88,7 @@ def describe(table: Any, *, secret: str | None = None) -> Description:
         table: n rows: a pyarrow table, or a data frame of another library.
         secret: the name of the column that is not to be told; its notes say whether it can be learned at all.
     """
-    arrow = table if isinstance(table, pa.Table) else nw.from_native(table, eager_only=True).to_arrow()
+    arrow = as_arrow(table)
     check_schema(arrow.schema, "the table")
     if not arrow.num_rows:
         raise LowtideError("the table has no rows; give at least one")
