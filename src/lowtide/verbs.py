@@ -22,7 +22,7 @@ from lowtide.disclose.certificate import PolicyName
 from lowtide.disclose.noise import KEY_NAME, open_noise
 from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.disclose.plan_file import Plan, Release, Tally, card_paths, find_card
-from lowtide.disclose.unjudged import Unjudged, judged_by_nobody
+from lowtide.disclose.standing import Unjudged, judged_by_nobody
 from lowtide.errors import LowtideError, LowtideTypeError, note
 from lowtide.files import sha256_of, write_whole
 from lowtide.options import read_options
@@ -235,7 +235,7 @@ def audit(
         epsilon=epsilon,
         secret=data.secret,
         unjudged=matched.unjudged,
-        accepted=_listed("accept", accepted),
+        accepted=tuple(_listed("accept", accepted)),
         groups=data.groups,
         attackers=attackers,
         seed=seed,

@@ -129,7 +129,7 @@ def test_columns_that_name_rows_are_blank(made, column):
 
 
 def test_a_kept_column_that_nobody_judged_is_on_plan_card_and_verdict(keeping, tmp_path):
-    assert "released on your word, judged by nobody: email, family" in str(keeping)
+    assert "Released on your word, judged by nobody: email, family." in str(keeping)
     reference = save(tmp_path / "survey.csv", survey())
     done = release(reference, keeping, tmp_path / "shared.csv")
     assert done.card.unjudged.released == ("email", "family")

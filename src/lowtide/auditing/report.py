@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Unpack
 
@@ -18,8 +17,7 @@ from lowtide.attack.panel import AttackReport, attack
 from lowtide.auditing.utility import AttackOptions, Change, UtilityReport
 from lowtide.checks import LowtideError, one_of, within
 from lowtide.density.objectives import with_overlooked
-from lowtide.disclose.standing import Standing, stand
-from lowtide.disclose.unjudged import judged_by_nobody
+from lowtide.disclose.standing import Standing, judged_by_nobody, stand
 from lowtide.formatting import html_of, in_ascii, interval, percentages, text_of
 from lowtide.interface import Attack, Estimate, Reported, TextTable
 from lowtide.protocols import Modality
@@ -112,8 +110,8 @@ def give_verdict(
     *,
     fail_above: float | Gate | None = None,
     secret: str = "secret",
-    unjudged: Sequence[str] = (),
-    accepted: Sequence[str] = (),
+    unjudged: tuple[str, ...] = (),
+    accepted: tuple[str, ...] = (),
 ) -> Verdict:
     """Put an attack into words.
 
@@ -310,8 +308,8 @@ def audit_samples(
     epsilon: float | None = 0.1,
     secret: str = "secret",
     peak: float | None = None,
-    unjudged: Sequence[str] = (),
-    accepted: Sequence[str] = (),
+    unjudged: tuple[str, ...] = (),
+    accepted: tuple[str, ...] = (),
     **options: Unpack[AttackOptions],
 ) -> AuditReport:
     """Audit released samples of any kind.

@@ -28,8 +28,7 @@ from jsonschema.validators import extend
 from lowtide.disclose.card_page import page
 from lowtide.disclose.certificate import Certificate, PolicyName, TwoSided
 from lowtide.disclose.membership import Membership
-from lowtide.disclose.standing import Bound, Standing
-from lowtide.disclose.unjudged import Unjudged
+from lowtide.disclose.standing import Bound, Standing, Unjudged
 from lowtide.errors import LowtideError
 from lowtide.files import sha256_of, write_whole
 from lowtide.formatting import html_of_markdown

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide.disclose.certificate import TwoSided, rounded_up
 from lowtide.disclose.membership import SIDES
-from lowtide.disclose.unjudged import judged_by_nobody
+from lowtide.disclose.standing import judged_by_nobody
 from lowtide.formatting import in_ascii, interval, percent, percents, unseen
 from lowtide.interface import Attack, DivergenceCurve, Estimate
 
@@ -78,7 +78,7 @@ def _budget(card: ReleaseCard) -> str | None:
 
 def _released(card: ReleaseCard) -> str | None:
     """The columns that are released on the user's word."""
-    return judged_by_nobody(list(map(_quoted, card.unjudged.released))) if card.unjudged.released else None
+    return judged_by_nobody(tuple(map(_quoted, card.unjudged.released))) if card.unjudged.released else None
 
 
 def _worst_case(card: ReleaseCard) -> str:

@@ -3,8 +3,6 @@
 Opening images by their headers: which can be used, what size they have, and what had to be skipped.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +14,6 @@ import numpy as np
 
 from lowtide.checks import LowtideError, check_rows, count
 from lowtide.disclose.plan_file import Plan
-from lowtide.disclose.unjudged import judged_by_nobody
 from lowtide.errors import note
 from lowtide.images.encoder import Chosen, Images, as_images
 from lowtide.images.files import Header, Size, UnusableError, look, quiet, spread
@@ -26,10 +23,9 @@ from lowtide.images.mechanism import FixedPatches
 from lowtide.images.names import names_tell, pair
 from lowtide.images.options import ImageOptions
 from lowtide.interface import TextTable
-from lowtide.labels import check_secret_values, read_classes
+from lowtide.labels import check_secret_values, copy_note, near_copies, read_classes, refuse_copies
 from lowtide.progress import progress_bar
 from lowtide.protocols import Dataset, Locks, Matched, PlanView
-from lowtide.table_files.copies import copy_note, near_copies, refuse_copies
 from lowtide.table_files.formats import FORMATS, AnyPath, existing, find_column
 
 _BATCH = 256
@@ -212,7 +208,7 @@ def view_plan(plan: Plan) -> PlanView:
     policy, grid = plan.hider.policy, plan.hider.mechanism.grid
     private = "it names the secret"
     if not isinstance(policy, FixedPatches):
-        return PlanView((), _kept_lines(plan), {"curve": [], "labels": plan.layout["kept"]}, private)
+        return PlanView((), (), {"curve": [], "labels": plan.layout["kept"]}, private)
     every = max(1, len(policy.curve) // _POINTS)
     table = TextTable(
         "The trade-off curve: pixels kept, and what logistic regression on edges still reads",
@@ -227,11 +223,7 @@ def view_plan(plan: Plan) -> PlanView:
     curve = [
         {"kept": p.kept, "nats": p.reading.leakage.value, "accuracy": p.reading.accuracy.value} for p in policy.curve
     ]
-    return PlanView((table,), (*lines, *_kept_lines(plan)), {"curve": curve, "labels": plan.layout["kept"]}, private)
-
-
-def _kept_lines(plan: Plan) -> tuple[str, ...]:
-    return (judged_by_nobody(plan.layout["kept"]),) if plan.layout["kept"] else ()
+    return PlanView((table,), tuple(lines), {"curve": curve, "labels": plan.layout["kept"]}, private)
 
 
 def check_layout(plan: Plan) -> None:

@@ -15,7 +15,6 @@ from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import note
 from lowtide.images.dataset import note_names, open_images
-from lowtide.images.encoder import Images
 from lowtide.images.mechanism import BATCH, FixedPatches
 from lowtide.images.options import ImageOptions
 from lowtide.images.writing import ImageWriter
@@ -92,7 +91,15 @@ class ImageJob:
 
     def batches(self) -> Iterator[tuple[Ints, Pixels]]:
         """All images batch by batch; while one batch is worked on, the next is read."""
-        return read_ahead(self._images)
+        images = self._images
+        parts = [np.arange(start, min(start + BATCH, len(images))) for start in range(0, len(images), BATCH)]
+        with ThreadPoolExecutor(1) as reader:
+            coming = reader.submit(images.read, parts[0])
+            for part, after in zip(parts, [*parts[1:], None], strict=True):
+                pixels = coming.result()
+                if after is not None:
+                    coming = reader.submit(images.read, after)
+                yield part, pixels
 
     def change(self, batch: tuple[Ints, Pixels], noise: KeyedNoise | None) -> Changed:
         """Hide in some images what the plan says."""
@@ -128,15 +135,3 @@ class ImageOutput:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._writer.__exit__(kind, error, trace)
-
-
-def read_ahead(images: Images) -> Iterator[tuple[Ints, Pixels]]:
-    """All images batch by batch; while one batch is worked on, the next is read."""
-    parts = [np.arange(start, min(start + BATCH, len(images))) for start in range(0, len(images), BATCH)]
-    with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(images.read, parts[0])
-        for part, after in zip(parts, [*parts[1:], None], strict=True):
-            pixels = coming.result()
-            if after is not None:
-                coming = reader.submit(images.read, after)
-            yield part, pixels

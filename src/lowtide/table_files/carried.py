@@ -4,7 +4,6 @@ Categories that a type lists and no row has; values that lie under the marks of 
 an index.
 """
 
-from collections.abc import Collection
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -57,7 +56,7 @@ def only_used(column: pa.ChunkedArray, *, scale: bool = True) -> pa.ChunkedArray
     return _coded(column, pc.index_in(whole.indices, used), whole.dictionary.take(used))
 
 
-def only_listed(column: pa.ChunkedArray, known: Collection[str]) -> pa.ChunkedArray:
+def only_listed(column: pa.ChunkedArray, known: tuple[str, ...]) -> pa.ChunkedArray:
     """An ordered dictionary column that lists no other values than the known ones, which are texts.
 
     Rows must not have others either, except missing ones. Other columns stay as they are.

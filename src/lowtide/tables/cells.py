@@ -5,8 +5,6 @@ in a column that was constant or empty, may say anything ("HIV+") and is blank. 
 shown and counted: to the density, which reads ranks, it is one of the largest or smallest.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import narwhals.stable.v2 as nw

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from lowtide.errors import LowtideError
 from lowtide.types import Floats, Floats32, Ints
@@ -17,7 +17,7 @@ OTHER = "…other"
 DateUnit = Literal["day", "time"]
 """Whether dates are told by the day, or with a time of day."""
 Span = tuple[float, ...]
-"""The smallest and largest number, or day since 1970-01-01, of a column; empty when it held none."""
+"""The range of a column's numbers, or days since 1970-01-01, rounded outwards; empty when it held none."""
 
 _MOST_CATEGORIES = 1000  # beyond that only the frequent ones stay: each would be a column, and saved with the model
 _KEPT_CATEGORIES = 200
@@ -59,11 +59,30 @@ def learn(column: Any) -> Learnt:
         categories, other = _categories(column)
         return Learnt(categories, other=other)
     single = _single(present, column)  # refuses what is infinite
-    span = (float(present.min()), float(present.max())) if len(present) else ()
+    span = span_of(present.min(), present.max()) if len(present) else ()
     if len(present) == len(values):
         return Learnt(dates=leakage, span=span)
     typical = float(np.median(single)) if len(present) else 0.0
     return Learnt(fill=float(np.float32(typical)), dates=leakage, span=span)
+
+
+def span_of(low: float, high: float) -> Span:
+    """A range for the plan, rounded outwards: its ends would be somebody's values."""
+    return (float(low), float(high)) if low == high else tuple(float(end) for end in rounded_range(low, high))
+
+
+def rounded_range(low: ArrayLike, high: ArrayLike) -> tuple[Floats, Floats]:
+    """Ranges (columns,) rounded outwards to steps of 1, 2 or 5 times a power of ten, a tenth to a quarter of the range.
+
+    A release that is clipped to its range shows the ends of it: the smallest and largest value of the data would be
+    somebody's. A single value stays as it is.
+    """
+    low, high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+    wide = np.where(low < high, high - low, 1.0)
+    decade = 10.0 ** np.floor(np.log10(wide / 4))
+    step = decade * np.select([wide / 4 >= 5 * decade, wide / 4 >= 2 * decade], [5.0, 2.0], 1.0)
+    rounded = np.floor(low / step) * step, np.ceil(high / step) * step
+    return np.where(low < high, rounded[0], low), np.where(low < high, rounded[1], high)
 
 
 def numbers(column: Any, fill: float | None, leakage: DateUnit | None, *, stand_in: float | None = None) -> Floats32:

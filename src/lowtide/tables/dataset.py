@@ -1,28 +1,23 @@
 """Tables as the verbs open, release and match them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowtide.checks import LowtideError, check_rows
 from lowtide.disclose.plan_file import Plan
-from lowtide.disclose.unjudged import judged_by_nobody
 from lowtide.errors import note
 from lowtide.interface import TextTable
-from lowtide.labels import check_secret_values
+from lowtide.labels import check_secret_values, copy_note, near_copies, refuse_copies
 from lowtide.protocols import Dataset, Locks, Matched, PlanView
-from lowtide.table_files.copies import copy_note, near_copies, refuse_copies
 from lowtide.table_files.formats import as_arrow, find_column, is_frame, is_judged, is_moment, type_word
 from lowtide.table_files.reading import batches, read, schema_like
-from lowtide.tables.columns import learn
+from lowtide.tables.encoder import read_table
 from lowtide.tables.options import TableOptions
 from lowtide.tables.policies import FixedColumns
 from lowtide.tables.scan import UNJUDGED, Description, describe
@@ -158,16 +153,10 @@ def view_plan(plan: Plan) -> PlanView:
         config[part] = {name: value for name, value in config[part].items() if name != inside}
     return PlanView(
         (TextTable("What is hidden", ("column", "rows hidden", "nats it carries"), rows),),
-        _unjudged_lines(plan.layout),
+        tuple(f"also blank, since it cannot be judged: {name}" for name in plan.layout["blank"]),
         {**plan.layout, "policy": config["policy"], "mechanism": config["mechanism"]},
         "it holds ranges and categories of your data",
     )
-
-
-def _unjudged_lines(layout: Mapping[str, Any]) -> tuple[str, ...]:
-    """What becomes of the columns that nobody judges."""
-    blank = tuple(f"also blank, since it cannot be judged: {name}" for name in layout["blank"])
-    return (*blank, judged_by_nobody(layout["kept"])) if layout["kept"] else blank
 
 
 def match_tables(release: Any, reference: Any, secret: Any, options: TableOptions, utility: str | None) -> Matched:
@@ -178,7 +167,7 @@ def match_tables(release: Any, reference: Any, secret: Any, options: TableOption
     released = _read_release(release, data, options)
     clean = data.source.table.drop_columns([data.secret])
     silent = [name for name in clean.column_names if name in data.unjudged and not _says_something(released, name)]
-    unread = [name for name in data.unjudged if name not in silent and not _is_read(released[name], clean[name])]
+    unread = [name for name in data.unjudged if name not in silent and not _is_read(name, released, clean)]
     left_out, values = [*silent, *unread], None
     if utility is not None:
         utility = find_column(utility, data.samples.column_names)
@@ -198,11 +187,11 @@ def _says_something(release: pa.Table, name: str) -> bool:
     return bool(pc.count_distinct(column, mode="all").as_py() > 1)
 
 
-def _is_read(*columns: pa.ChunkedArray) -> bool:
-    """Whether attackers can read columns that were not judged: as numbers, or as texts that repeat often enough."""
+def _is_read(name: str, *tables: pa.Table) -> bool:
+    """Whether attackers can read a column that was not judged: as numbers, or as texts that repeat often enough."""
     try:
-        for column in columns:
-            learn(nw.from_native(column, series_only=True, allow_series=True))
+        for table in tables:
+            read_table(table.select([name]))
     except LowtideError:
         return False
     return True

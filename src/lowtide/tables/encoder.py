@@ -11,7 +11,7 @@ from scipy import sparse
 
 from lowtide.errors import LowtideError, LowtideTypeError
 from lowtide.features import Features
-from lowtide.tables.columns import DateUnit, Learnt, Span, check_finite, learn, numbers, one_hot
+from lowtide.tables.columns import DateUnit, Learnt, Span, check_finite, learn, numbers, one_hot, span_of
 from lowtide.types import Floats, Floats32
 
 _BLOCK = 8192
@@ -178,7 +178,7 @@ def _array_spans(x: Any) -> tuple[Span | None, ...]:
         return ()
     array = x.detach().cpu().numpy() if hasattr(x, "detach") else np.asarray(x)
     array = array if array.dtype.kind in "biuf" else array.astype(np.float64)
-    return tuple(zip(array.min(axis=0).tolist(), array.max(axis=0).tolist(), strict=True))
+    return tuple(map(span_of, array.min(axis=0).tolist(), array.max(axis=0).tolist()))
 
 
 def take_rows(x: Any, index: ArrayLike) -> Any:

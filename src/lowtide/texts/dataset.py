@@ -18,9 +18,8 @@ from lowtide.disclose.noise import KeyedNoise
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import note
 from lowtide.interface import TextTable
-from lowtide.labels import check_secret_values
+from lowtide.labels import check_secret_values, copy_note, near_copies, refuse_copies
 from lowtide.protocols import Changed, Dataset, Locks, Matched, PlanView
-from lowtide.table_files.copies import copy_note, near_copies, refuse_copies
 from lowtide.table_files.formats import find_column, is_moment
 from lowtide.table_files.reading import batches, schema_of
 from lowtide.table_files.writing import Writer

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lowtide.table_files.copies import determined, near_copies
+from lowtide.labels import determined, near_copies
 
 N = 400
 RNG = np.random.default_rng(0)
