@@ -184,7 +184,7 @@ def _says_something(release: pa.Table, name: str) -> bool:
     column = release[name]
     if not is_judged(column.type):
         return bool(column.null_count < len(column))
-    return bool(pc.count_distinct(column, mode="all").as_py() > 1)
+    return len(column.unify_dictionaries().unique()) > 1
 
 
 def _is_read(name: str, *tables: pa.Table) -> bool:
