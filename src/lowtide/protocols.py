@@ -57,6 +57,7 @@ class Dataset:
         groups: (n,) samples that stay on one side of every split have one number; `None` where each stands for itself.
         notes: what a person should know before they believe the rest.
         source: what only the kind's own modules read: a description of the columns, an image folder, a set of texts.
+        unjudged: columns beside the samples, which nobody judges and which are released only where the user names them.
     """
 
     kind: str
@@ -68,6 +69,7 @@ class Dataset:
     groups: Labels | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()
     source: Any = field(default=None, repr=False)
+    unjudged: tuple[str, ...] = ()
 
 
 class PlanView(NamedTuple):
@@ -107,8 +109,10 @@ class Changed(NamedTuple):
         samples: what is written, in the form the sink of the job takes.
         rows: how many samples it has.
         hidden: (m,) in how many of them each feature of the card is hidden; `None` where the card's own shares hold.
-        units: how many units (cells, pixels, words) the batch had.
+        units: how many units (cells, pixels, words) the batch had; 0 where the card's own share of changes holds.
         changed: how many of them were changed.
+        blank: how many are blank because they did not occur in the reference data.
+        beyond: how many are shown although they lie outside the range of the reference data.
     """
 
     samples: Any
@@ -116,6 +120,8 @@ class Changed(NamedTuple):
     hidden: Floats | None
     units: float
     changed: float
+    blank: int = 0
+    beyond: int = 0
 
 
 class ReleaseJob(Protocol):
@@ -164,6 +170,8 @@ class Matched:
         clean: the reference samples as attackers are to see them.
         utility: (n,) values that the release should still predict; `None` when nothing was asked for.
         position: (n,) where each of them stands in the release; `None` where they stand in this order.
+        unjudged: columns that the release shows and no attacker looks at.
+        by_surface: columns that only the attacker "surface" looks at.
     """
 
     data: Dataset
@@ -171,6 +179,8 @@ class Matched:
     clean: Any = field(repr=False)
     utility: Any = field(default=None, repr=False)
     position: Any = field(default=None, repr=False)
+    unjudged: tuple[str, ...] = ()
+    by_surface: tuple[str, ...] = ()
 
 
 class Modality(Protocol):
@@ -366,8 +376,8 @@ class Modality(Protocol):
         """The samples of an object at (n,) places, in that order, and nothing that tells the old one."""
         ...
 
-    def release_object(self, x: Any, plan: Any, *, noise: Any, ids: Any) -> Any:
-        """Release data in memory; the same kind of object comes back."""
+    def release_object(self, x: Any, plan: Any, *, noise: Any, ids: Any) -> Changed:
+        """Release data in memory; the samples are the same kind of object."""
         ...
 
     def beside(self, out: Path, options: Any) -> Mapping[str, Path]:

@@ -23,16 +23,17 @@ from lowtide.disclose.certificate import PolicyName
 from lowtide.disclose.noise import KEY_NAME, open_noise
 from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.disclose.plan_file import Plan, Release, Tally, card_paths, find_card, release_object, released_order
+from lowtide.disclose.standing import Unjudged, judged_by_nobody
 from lowtide.errors import LowtideError, LowtideTypeError, note
 from lowtide.files import Staging, sha256_of, write_whole
 from lowtide.options import read_options
 from lowtide.progress import progress_bar
-from lowtide.protocols import Dataset, Modality, ReleaseJob
+from lowtide.protocols import Dataset, Locks, Matched, Modality, ReleaseJob
 from lowtide.report.html import write_report
 from lowtide.report.sections import make_report
 
-_COMMON = ("kept", "epsilon", "delta", "lam", "certify", "strict")  # options of a plan of any kind
 _WARN_BUDGET = 0.5  # nats about any class, for one text
+_COMMON = ("kept", "epsilon", "delta", "lam", "certify", "strict")  # options of a plan of any kind
 
 
 def scan(
@@ -99,14 +100,11 @@ def plan(
         progress: whether to draw progress bars; by default only on a terminal.
         **options: `kept` (a share to keep, in place of a budget), `epsilon`, `delta`, `lam`, `certify` (keep the budget
             against every attacker, by counts), `strict` (refuse anything but a kept budget), `steps`, `kind`; and those
-            of the kind.
-
-    Returns:
-        The plan: `save(path)` keeps it for any number of releases.
+            of the kind. The plan that comes back can be saved, for any number of releases.
     """
     common = {name: options.pop(name) for name in _COMMON if name in options}
-    steps, kind = options.pop("steps", None), options.pop("kind", None)
-    modality, said = _kind(data, "plan", kind, options)
+    steps = options.pop("steps", None)
+    modality, said = _kind(data, "plan", options.pop("kind", None), options)
     opened = modality.open(data, secret, said, progress=progress)
     locks = modality.locks(opened, said, _listed("keep", keep), _listed("hide", hide))
     settings = {one.name: getattr(said, one.name) for one in fields(modality.settings) if hasattr(said, one.name)}
@@ -122,12 +120,15 @@ def plan(
         random_state=seed,
         **common,
     )
+    _check_kept(locks, hider.strict)
     useful = None if utility is None else modality.utility(opened, utility)
     hider.fit(opened.samples, opened.labels, groups=opened.groups, utility=useful)
-    frozen = replace(hider.hider_, card=replace(hider.hider_.card, order=examine_order(modality, opened, seed)))
-    made = Plan(modality.name, opened.secret, modality.layout(opened, said, locks, utility), frozen)
-    title = f"{opened.name}: a plan to hide {opened.secret}"
-    return replace(made, writer=_Writer(modality, title, opened, plan=made, card=made.card))
+    unjudged, order = Unjudged.of(opened.unjudged, locks.columns), examine_order(modality, opened, seed)
+    card = replace(hider.card_, unjudged=unjudged, order=order)
+    hidden, layout = replace(hider.hider_, card=card), modality.layout(opened, said, locks, utility)
+    made = Plan(modality.name, opened.secret, layout, hidden)
+    writer = _Writer(modality, f"{opened.name}: a plan to hide {opened.secret}", opened, plan=made, card=card)
+    return replace(made, writer=writer)
 
 
 def release(
@@ -227,15 +228,14 @@ def audit(
         epsilon: ε of the divergence that attacks prove; `None` for none.
         seed: the same seed gives the same report.
         progress: whether to draw a progress bar; by default only on a terminal.
-        **options: `kind`, and those of the kind.
+        **options: `accept` (columns that nobody judges, and that the gate passes over all the same), `kind`, and
+            those of the kind.
     """
     if secret is None:
         raise LowtideError("an audit needs the secret: the name of a column of the reference, or its values")
-    made = plan if plan is None or isinstance(plan, Plan) else Plan.load(plan)
-    gate, known = read_gate(fail_above), find_card(release, card)
+    gate, known, accepted = read_gate(fail_above), find_card(release, card), options.pop("accept", ())
     modality, said = _kind(release, "audit", options.pop("kind", None), options)
-    if made is not None and made.kind != modality.name:
-        raise LowtideError(f"the plan is for {made.kind}, and the release holds {modality.name}; name its own plan")
+    made = _plan_for(plan, modality)
     _refuse_unordered(known, said)
     matched = modality.match(release, reference, secret, said, utility=utility, progress=progress)
     data = matched.data
@@ -249,6 +249,8 @@ def audit(
         epsilon=epsilon,
         secret=data.secret,
         position=matched.position,
+        unjudged=_unseen(matched, attackers),
+        accepted=tuple(_listed("accept", accepted)),
         groups=data.groups,
         attackers=attackers,
         seed=seed,
@@ -398,6 +400,28 @@ def _check_apart(reads: Sequence[Any], writes: Sequence[Path]) -> None:
             raise LowtideError(
                 f"the release would overwrite {path}, which it is made from; name another file or folder"
             )
+
+
+def _plan_for(plan: Plan | str | Path | None, modality: Modality) -> Plan | None:
+    """The plan of a release that is audited; refuses that of another kind."""
+    made = plan if plan is None or isinstance(plan, Plan) else Plan.load(plan)
+    if made is not None and made.kind != modality.name:
+        raise LowtideError(f"the plan is for {made.kind}, and the release holds {modality.name}; name its own plan")
+    return made
+
+
+def _unseen(matched: Matched, attackers: Sequence[Any] | None) -> tuple[str, ...]:
+    """Columns that the release shows and none of these attackers looks at."""
+    looks = attackers is None or "surface" in [one for one in attackers if isinstance(one, str)]
+    return matched.unjudged if looks else (*matched.unjudged, *matched.by_surface)
+
+
+def _check_kept(locks: Locks, strict: bool) -> None:
+    """Say which columns are released on the user's word; `strict` refuses them."""
+    if locks.columns and strict:
+        raise LowtideError(f"strict refuses what nobody judged: {', '.join(locks.columns)}; leave out keep or strict")
+    if locks.columns:
+        note(judged_by_nobody(locks.columns))
 
 
 def _listed(name: str, values: Sequence[str]) -> Sequence[str]:

@@ -44,7 +44,7 @@ def test_plan_hides_the_town_and_nothing_else(home):
     said = json.loads((home.folder / "p.json").read_text())
     names = said["mechanism"]["features"]["names"]
     assert [name for name, hidden in zip(names, said["policy"]["hidden"], strict=True) if hidden] == ["town"]
-    assert said["identifiers"] == ["person", "row"]
+    assert said["blank"] == ["person", "row"]
     assert said["card"]["parameters"]["budget"].startswith("0.05 nat")
     assert (home.folder / "p.html").stat().st_size > 1000
     assert {"tradeoff.svg", "attacks.svg"} <= {path.name for path in (home.folder / "figures").iterdir()}

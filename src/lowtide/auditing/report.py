@@ -18,7 +18,7 @@ from lowtide.auditing.surface import SurfaceFindings, examine
 from lowtide.auditing.utility import AttackOptions, Change, UtilityReport
 from lowtide.checks import LowtideError, one_of, within
 from lowtide.density.objectives import with_overlooked
-from lowtide.disclose.standing import STATES, Standing, stand
+from lowtide.disclose.standing import STATES, Standing, judged_by_nobody, stand
 from lowtide.formatting import html_of, in_ascii, interval, percentages, plain, text_of
 from lowtide.interface import Attack, Estimate, Reported, TextTable
 from lowtide.protocols import Modality
@@ -87,9 +87,10 @@ class Verdict:
             `None` without clean data.
         control: what to say when they cannot, or when it is not known; `None` when they can.
         passed: whether the gate was kept; `None` without a gate, and when the limit is kept by attackers who cannot
-            read the clean data: they would keep any.
+            read the clean data, as they would keep any, or who did not look at all that is released.
         gate: the outcome in words; `None` without a gate.
         surface: that the order of the samples, or what stands beside their values, tells; `None` where nothing does.
+        unjudged: which columns are released that no attacker looked at, in words; `None` where there are none.
     """
 
     sentence: str
@@ -101,9 +102,11 @@ class Verdict:
     passed: bool | None
     gate: str | None
     surface: str | None = None
+    unjudged: str | None = None
 
     def __str__(self) -> str:
-        said = (self.distrust, self.control, self.sentence, self.surface, self.lower_bound_note, self.gate)
+        first = (self.distrust, self.control, self.sentence, self.surface, self.lower_bound_note)
+        said = (*first, self.unjudged, self.gate)
         return " ".join(part for part in said if part)
 
 
@@ -114,6 +117,8 @@ def give_verdict(
     fail_above: float | Gate | None = None,
     secret: str = "secret",
     surface: SurfaceFindings | None = None,
+    unjudged: tuple[str, ...] = (),
+    accepted: tuple[str, ...] = (),
 ) -> Verdict:
     """Put an attack into words.
 
@@ -123,6 +128,8 @@ def give_verdict(
         fail_above: the limit to keep; a number is in nats.
         secret: what to call the secret: "vote", "diagnosis".
         surface: of the release; the attacker of places counts for the estimate and the limit like the strongest one.
+        unjudged: columns that are released and that no attacker looked at.
+        accepted: those of them that the gate passes over, on the user's word.
     """
     secret = plain(secret)
     attacks = [report.headline, *([] if surface is None or surface.attack is None else [surface.attack])]
@@ -134,8 +141,11 @@ def give_verdict(
     gate = fail_above if fail_above is None or isinstance(fail_above, Gate) else Gate.nats(fail_above)
     standing = None if gate is None else max(map(gate.standing, attacks), key=_badness)
     passed = None if standing is None else standing.state == "kept"
+    reason = None
     if passed and conclusive is False:
-        passed = None
+        passed, reason = None, "attackers who read nothing keep every limit"
+    elif passed and set(unjudged) - set(accepted):
+        passed, reason = None, "some columns were judged by nobody (leave them out, or accept them by name)"
     return Verdict(
         sentence=_sentence(report, secret),
         lower_bound_note=LOWER_BOUND_NOTE,
@@ -144,8 +154,9 @@ def give_verdict(
         conclusive=conclusive,
         control=control,
         passed=passed,
-        gate=None if standing is None else _outcome(standing, passed),
+        gate=None if standing is None else _outcome(standing, passed, reason),
         surface=None if surface is None else surface.sentence(secret),
+        unjudged=f"{judged_by_nobody(unjudged).capitalize()}." if unjudged else None,
     )
 
 
@@ -184,12 +195,8 @@ def _reads(attack: Attack, guess: Attack) -> bool:
     return attack.accuracy.low > guess.accuracy.value or attack.information.low > _ROUNDING
 
 
-def _outcome(standing: Standing, passed: bool | None) -> str:
-    outcome = {
-        True: "passed",
-        False: "failed",
-        None: "undecided, since attackers who read nothing keep every limit",
-    }[passed]
+def _outcome(standing: Standing, passed: bool | None, reason: str | None) -> str:
+    outcome = {True: "passed", False: "failed", None: f"undecided, since {reason}"}[passed]
     return f"Gate {outcome}. The limit is {standing}."
 
 
@@ -321,6 +328,8 @@ def audit_samples(
     secret: str = "secret",
     peak: float | None = None,
     position: ArrayLike | None = None,
+    unjudged: tuple[str, ...] = (),
+    accepted: tuple[str, ...] = (),
     **options: Unpack[AttackOptions],
 ) -> AuditReport:
     """Audit released samples of any kind.
@@ -337,6 +346,8 @@ def audit_samples(
         secret: what to call the secret.
         peak: largest value of a pixel, for the PSNR where a table holds pixels.
         position: (n,) where each sample stands in the release; by default they stand as they are given.
+        unjudged: columns that are released beside the samples, which no attacker looks at.
+        accepted: those of them that the gate passes over, on the user's word.
         **options: see `AttackOptions`; the divergence fails with probability 1 − level.
     """
     limit = fail_above if fail_above is None or isinstance(fail_above, Gate) else Gate.nats(fail_above)
@@ -352,7 +363,15 @@ def audit_samples(
     attacks = attack(release, labels, clean=clean, **options)
     seed, groups = options.get("seed", 0), options.get("groups")
     surface = examine(kind, release, labels, position=position, groups=groups, seed=seed, level=level)
-    verdict = give_verdict(attacks, estimate, fail_above=limit, secret=secret, surface=surface)
+    verdict = give_verdict(
+        attacks,
+        estimate,
+        fail_above=limit,
+        secret=secret,
+        surface=surface,
+        unjudged=unjudged,
+        accepted=accepted,
+    )
     change, missing = (None, None) if clean is None else _measured(kind, clean, release, peak)
     divergence = None
     if epsilon is not None:

@@ -250,6 +250,9 @@ class AuditArguments:
     card: Path | None = flag(None, "its card; by default the one beside the release", metavar="FILE")
     epsilon: float = flag(0.1, "of the divergence that attacks prove")
     attacker: list[str] | None = flag(None, "who attacks (repeat)", metavar="NAME", shown="all")
+    accept: list[str] | None = flag(
+        None, "a column that nobody judges, and that the gate passes over (repeat)", metavar="COLUMN"
+    )
     json: Path | None = flag(None, _JSON, metavar="FILE")
     report: Path | None = flag(None, "write an HTML report here", metavar="FILE")
     figures: Path | None = flag(None, "write the report's figures here", metavar="DIR")

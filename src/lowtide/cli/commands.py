@@ -155,6 +155,7 @@ def audit(said: arguments.AuditArguments, given: dict[str, Any]) -> None:
         card=said.card,
         fail_above=said.fail_above,
         attackers=tuple(said.attacker) if said.attacker else None,
+        accept=tuple(said.accept or ()),
         epsilon=said.epsilon,
         seed=said.seed,
         progress=show_progress(said.quiet),

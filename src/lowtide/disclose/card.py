@@ -28,7 +28,7 @@ from jsonschema.validators import extend
 from lowtide.disclose.card_page import page
 from lowtide.disclose.certificate import Certificate, PolicyName, TwoSided
 from lowtide.disclose.membership import Membership
-from lowtide.disclose.standing import Bound, Standing
+from lowtide.disclose.standing import Bound, Standing, Unjudged
 from lowtide.errors import LowtideError
 from lowtide.files import sha256_of, write_whole
 from lowtide.formatting import html_of_markdown
@@ -79,6 +79,7 @@ class ReleaseCard:
         bound: what holds against every attacker; `None` where the release has too many different rows to count.
         divergence: the divergences of the rehearsed release for several ε; `None` where nobody attacked.
         order: whether rows are in random order, and whether that of the reference rows tells; `None` on older cards.
+        unjudged: what of the data neither the estimate nor an attacker looked at.
         parameters: plain options; an infinite number is written out as text.
         data_sha256: of the released file or folder, as `lowtide.files.sha256_of` gives it; `None` for a plan.
         plan_sha256: digest of the plan that made the release; `None` for a plan's own card.
@@ -99,6 +100,7 @@ class ReleaseCard:
     bound: Bound | None = None
     divergence: DivergenceCurve | None = None
     order: RowOrder | None = None
+    unjudged: Unjudged = field(default_factory=Unjudged)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     data_sha256: str | None = None
     plan_sha256: str | None = None
@@ -159,6 +161,7 @@ class ReleaseCard:
             "bound": self.bound and asdict(self.bound),
             "divergence": self.divergence and _listed(asdict(self.divergence)),
             "order": self.order and asdict(self.order),
+            "unjudged": _listed(asdict(self.unjudged)),
             "data_sha256": self.data_sha256,
             "plan_sha256": self.plan_sha256,
         }
@@ -189,6 +192,7 @@ class ReleaseCard:
                 "standing": card.get("standing") and Standing(**card["standing"]),
                 "bound": card.get("bound") and Bound(**card["bound"]),
                 "divergence": _divergence(card.get("divergence")),
+                "unjudged": _unjudged(card.get("unjudged", {})),
             }
         )
 
@@ -326,6 +330,11 @@ def _divergence(card: Mapping[str, Any] | None) -> DivergenceCurve | None:
 
 def _order(card: Mapping[str, Any] | None) -> RowOrder | None:
     return None if card is None else RowOrder(**{**card, "told": card["told"] and Estimate(**card["told"])})
+
+
+def _unjudged(card: Mapping[str, Any]) -> Unjudged:
+    lists: dict[str, Any] = {name: tuple(value) for name, value in card.items() if isinstance(value, list)}
+    return Unjudged(**{**card, **lists})
 
 
 def _attack(card: Mapping[str, Any]) -> Attack:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide.disclose.certificate import TwoSided, rounded_up
 from lowtide.disclose.membership import SIDES
+from lowtide.disclose.standing import judged_by_nobody
 from lowtide.formatting import in_ascii, interval, percent, percents, unseen, visible
 from lowtide.interface import Attack, DivergenceCurve, Estimate
 
@@ -23,6 +24,7 @@ _DONE = {
     "paper": "Feature by feature, a value is hidden where it would tell too much beyond the raw values before it.",
 }
 _ONE_ROW = "All of this is about one row: whoever stands in several is less protected."
+_UNKNOWN = "it has columns that nobody judged"
 _NO_ESTIMATE = (
     "none: this kind of data has no estimate of its own, only attacks, which are lower bounds on what there is to learn"
 )
@@ -30,7 +32,7 @@ _NO_ESTIMATE = (
 
 def page(card: ReleaseCard) -> str:
     """Write a card as Markdown: the outcome in words, the three numbers, what was done, what holds and what not."""
-    said = (_achieved(card), _budget(card), _order(card), _worst_case(card), _distrust(card))
+    said = (_achieved(card), _budget(card), _released(card), _order(card), _worst_case(card), _distrust(card))
     first, *others = [line for line in said if line]
     sections = [
         [f"# Release card: {first}"],
@@ -68,7 +70,15 @@ def _blind(card: ReleaseCard) -> float:
 
 def _budget(card: ReleaseCard) -> str | None:
     """Whether the budget is kept."""
-    return None if card.standing is None else f"the budget is {card.standing}"
+    if card.standing is None:
+        return None
+    rest = "; this says nothing about the columns that nobody judged" if card.unjudged.released else ""
+    return f"the budget is {card.standing}{rest}"
+
+
+def _released(card: ReleaseCard) -> str | None:
+    """The columns that are released on the user's word."""
+    return judged_by_nobody(tuple(map(_quoted, card.unjudged.released))) if card.unjudged.released else None
 
 
 def _order(card: ReleaseCard) -> str | None:
@@ -82,6 +92,8 @@ def _order(card: ReleaseCard) -> str | None:
 
 def _worst_case(card: ReleaseCard) -> str:
     whole = card.certificate.whole
+    if card.unjudged.released:
+        return f"no worst-case promise for the whole release ({_UNKNOWN})"
     if whole.vacuous:
         return "no worst-case promise for the whole release (the bound is vacuous)"
     if whole.forward.delta == whole.reverse.delta == 0:
@@ -117,7 +129,7 @@ def _numbers(card: ReleaseCard) -> list[str]:
     return [
         "| | |",
         "|---|---|",
-        f"| Worst-case bound for the whole release | {_bound(card.certificate.whole)} |",
+        f"| Worst-case bound for the whole release | {_whole_bound(card)} |",
         f"| Estimated leakage, held out | {estimate} |",
         f"| Strongest retrained attack, a lower bound | {found} |",
         *([f"| Against every attacker, from counts | {card.bound} |"] if card.bound is not None else []),
@@ -131,7 +143,7 @@ def _divergence(card: ReleaseCard, curve: DivergenceCurve) -> list[str]:
     for k, epsilon in enumerate(curve.epsilons):
         sides = []
         for side in SIDES:
-            bound = upper_bound(card.certificate.whole, side, epsilon)
+            bound = None if card.unjudged.released else upper_bound(card.certificate.whole, side, epsilon)
             proven = getattr(curve, f"{side}_proven")[k]
             limits = f"at least {proven:.4f}" + ("" if bound is None else f", at most {rounded_up(bound)}")
             sides += [_interval(getattr(curve, side)[k]), limits]
@@ -154,6 +166,10 @@ def upper_bound(whole: TwoSided, side: str, epsilon: float) -> float | None:
     bound = whole.forward if side == "forward" else whole.reverse
     vacuous = whole.forward_vacuous if side == "forward" else whole.reverse_vacuous
     return None if vacuous or epsilon < bound.epsilon else bound.delta
+
+
+def _whole_bound(card: ReleaseCard) -> str:
+    return f"none: {_UNKNOWN}" if card.unjudged.released else _bound(card.certificate.whole)
 
 
 def _bound(whole: TwoSided) -> str:
@@ -193,6 +209,7 @@ def _done(card: ReleaseCard) -> list[str]:
         )
     if partly:
         lines.append(f"Hidden in some rows ({len(partly)} of {len(card.features)}): {_some(partly)}.")
+    lines += _withheld(card)
     given = {
         name: value
         for name, value in card.parameters.items()
@@ -200,6 +217,22 @@ def _done(card: ReleaseCard) -> list[str]:
     }
     options = [f"{_quoted(name)} = {_quoted(_shown(value))}" for name, value in given.items()]
     return [*lines, f"Options: {'; '.join(options)}."] if options else lines
+
+
+def _withheld(card: ReleaseCard) -> list[str]:
+    """What became of the things that nobody judged."""
+    found, lines = card.unjudged, []
+    if found.withheld:
+        names = _some(list(map(_quoted, found.withheld)))
+        lines.append(f"Not judged, and therefore blank or left out ({len(found.withheld)}): {names}.")
+    if found.blank:
+        lines.append(f"{found.blank} values that did not occur in the reference data are blank.")
+    if found.beyond:
+        lines.append(
+            f"{found.beyond} numbers or dates that are shown lie outside the range of the reference data, in which "
+            "they were judged."
+        )
+    return lines
 
 
 def _not_promised(card: ReleaseCard) -> list[str]:
@@ -210,6 +243,9 @@ def _not_promised(card: ReleaseCard) -> list[str]:
         lines.append(f"Any worst case: what the release tells is known from {measured} only.")
     elif names:
         lines.append(f"Anything about what is released as it is ({len(names)} features): {_some(names)}.")
+    if card.unjudged.released:
+        names = list(map(_quoted, card.unjudged.released))
+        lines.append(f"Anything about columns that nobody judged ({len(names)}): {_some(names)}.")
     speak = f"{measured[0].upper()}{measured[1:]} speak for the data they were computed on"
     return [*lines, _ONE_ROW, f"{speak}; a better attacker may exist."]
 

@@ -30,7 +30,7 @@ from lowtide.interface import Reported, RowOrder
 from lowtide.protocols import Changed, Modality, Nouns, PlanView
 
 FORMAT = "lowtide-plan"
-VERSION = 4
+VERSION = 5
 _EARLIER = ("lowtide-picture-plan", "lowtide-text-plan", "lowtide-picture-hider", "lowtide-text-hider")
 _REMEDY = "make it again with `lowtide plan`"
 
@@ -230,9 +230,10 @@ def release_object(data: Any, made: Plan, ids: Any, noise: KeyedNoise | None, op
         if ids is not None:
             listed = list(ids)
             ids = [listed[place] for place in order]
-    shown = kind.release_object(data, made, noise=noise, ids=ids)
-    card = replace(made.card, plan_sha256=made.digest, order=released_order(made, shuffled))
-    return Release(shown, card, kind.nouns, order=order)
+    changed = kind.release_object(data, made, noise=noise, ids=ids)
+    tally = Tally(replace(made.card, order=released_order(made, shuffled)), made.digest)
+    tally.add(changed)
+    return Release(changed.samples, tally.card(None), kind.nouns, order=order)
 
 
 def released_order(made: Plan, shuffled: bool | None) -> RowOrder | None:
@@ -256,23 +257,29 @@ class Tally:
         self._card, self.rows = replace(card, plan_sha256=plan_digest), 0
         self._hidden: Any = None
         self._units = self._changed = 0.0
+        self._blank = self._beyond = 0
 
     def add(self, changed: Changed) -> None:
         """Count a batch."""
         self.rows += changed.rows
         self._units += changed.units
         self._changed += changed.changed
+        self._blank += changed.blank
+        self._beyond += changed.beyond
         if changed.hidden is not None:
             self._hidden = changed.hidden if self._hidden is None else self._hidden + changed.hidden
 
-    def card(self, sha256: str) -> ReleaseCard:
-        """The card of the plan, with the figures of these samples and the hash of what was written."""
+    def card(self, sha256: str | None) -> ReleaseCard:
+        """The card of the plan, with the figures of these samples and the hash of what was written, if anything."""
         features = self._card.features
         if self._hidden is not None:
             shares = (self._hidden / self.rows).tolist()
             features = tuple(Feature(old.name, share) for old, share in zip(features, shares, strict=True))
-        changed = self._changed / self._units if self._units else 0.0
-        return replace(self._card, features=features, rows=self.rows, changed=changed, data_sha256=sha256)
+        changed = self._changed / self._units if self._units else self._card.changed
+        unjudged = replace(self._card.unjudged, blank=self._blank, beyond=self._beyond)
+        return replace(
+            self._card, features=features, rows=self.rows, changed=changed, unjudged=unjudged, data_sha256=sha256
+        )
 
 
 def card_paths(out: Path, *, folder: bool | None = None) -> dict[str, Path]:

@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Images, Stack
 from lowtide.images.files import Size, UnusableError, decode, spread, to_image, to_pixels
-from lowtide.images.layouts import SPLIT, Layout, take_rows
+from lowtide.images.layouts import LABEL, SPLIT, Layout, take_rows
 from lowtide.progress import progress_bar
 from lowtide.table_files.formats import check_schema, find_column
 from lowtide.types import Bools, Ints, Pixels
 
 KEYS = ("images", "X")  # under which images are looked for
 NAMES = "file_name"  # under which their names are, if they have any
+FOLDER = "folder"  # the label that folders of images are, where they are neither classes nor splits
 NO_LABELS = "arrays that are not labels"
 GIB = 1 << 30
 _BATCH = 256
@@ -325,6 +326,31 @@ class ImageFolder:
     def columns(self) -> tuple[str, ...]:
         """The names of the labels."""
         return tuple(self.labels.column_names)
+
+    @property
+    def beside(self) -> pa.Table:
+        """n rows with all that is said about the images: their labels, and their folders where these say more."""
+        columns = {name: self.labels[name] for name in self.columns}
+        if not self.folders_tell_only(self.columns):
+            columns[self.folder_label] = pa.chunked_array([pa.array(self._parents)])
+        return pa.table(columns)
+
+    @property
+    def folder_label(self) -> str:
+        """What the folders of the images are called where they are a label."""
+        return next(name for name in (FOLDER, f"{FOLDER}_", f"{FOLDER}__") if name not in self.columns)
+
+    def folders_tell_only(self, kept: Sequence[str]) -> bool:
+        """Whether the folders of the images tell nothing but the class and the split, where these are among `kept`."""
+        if self.layout == "npz" or self.folder_label in kept:
+            return True
+        told = [self.labels[name].to_pylist() for name in (SPLIT, LABEL) if name in kept and name in self.columns]
+        pairs = set(zip(self._parents, *told, strict=True))
+        return len(pairs) == len({pair[1:] for pair in pairs})
+
+    @property
+    def _parents(self) -> list[str]:
+        return [PurePosixPath(name).parent.as_posix() for name in self.names]
 
     def column(self, name: str) -> NDArray[Any]:
         """The values of one label, (n,); `None`, or NaN among numbers, where it is missing."""

@@ -137,20 +137,18 @@ def type_word(kind: pa.DataType) -> str:
 
 
 def check_schema(schema: pa.Schema, where: str) -> pa.Schema:
-    """Return a schema with at least one column, different names, and types the library understands."""
+    """Return a schema with at least one column, and different names."""
     if not len(schema):
         raise LowtideError(f"{where} has no columns; give a table with a header")
     twice = [name for name, times in Counter(schema.names).items() if times > 1]
     if twice:
         raise LowtideError(f"{where} has more than one column {', '.join(map(repr, twice))}; rename or drop one")
-    for field in schema:
-        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        if not (type_word(kind) in TYPES or pa.types.is_null(kind)):
-            raise LowtideError(
-                f"column {field.name!r} of {where} has the type {field.type}; only numbers, text, booleans and dates "
-                "can be released: convert or drop it"
-            )
     return schema
+
+
+def is_judged(kind: pa.DataType) -> bool:
+    """Whether columns of this type can be judged: numbers, text, booleans and dates; others are blank in a release."""
+    return type_word(kind) in TYPES or pa.types.is_null(kind)
 
 
 def check_types(types: Mapping[str, str] | None, schema: pa.Schema) -> dict[str, str]:
@@ -222,7 +220,9 @@ def is_frame(x: Any) -> bool:
 
 def as_arrow(frame: Any) -> pa.Table:
     """A data frame of any library as an Arrow table, without its index."""
-    return frame if isinstance(frame, pa.Table) else nw.from_native(frame, eager_only=True).to_arrow()
+    if isinstance(frame, pa.Table):
+        return frame
+    return nw.maybe_reset_index(nw.from_native(frame, eager_only=True)).to_arrow()
 
 
 _BUFFER = 1 << 20  # bytes read ahead per column, instead of whole row groups

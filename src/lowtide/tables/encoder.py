@@ -11,7 +11,7 @@ from scipy import sparse
 
 from lowtide.errors import LowtideError, LowtideTypeError
 from lowtide.features import Features
-from lowtide.tables.columns import DateUnit, check_finite, learn, names_rows, numbers, one_hot
+from lowtide.tables.columns import DateUnit, Learnt, Span, check_finite, learn, names_rows, numbers, one_hot, span_of
 from lowtide.types import Floats, Floats32
 
 _BLOCK = 8192
@@ -35,6 +35,7 @@ class TableEncoder:
         fills: for each input column what stands for a missing number, or `None` when none was missing.
         dates: for each input column `day` or `time` when it holds dates, else `None`.
         others: for each input column whether its last category stands for all that are not listed.
+        spans: for each input column of numbers or dates the range it had, see `Span`.
     """
 
     kind: ClassVar[str] = "tables"
@@ -43,10 +44,11 @@ class TableEncoder:
     fills: tuple[float | None, ...] = ()
     dates: tuple[DateUnit | None, ...] = ()
     others: tuple[bool, ...] = ()
+    spans: tuple[Span | None, ...] = ()
 
     def __post_init__(self) -> None:
         n = len(self.categories)
-        defaults: dict[str, Any] = {"fills": None, "dates": None, "others": False}
+        defaults: dict[str, Any] = {"fills": None, "dates": None, "others": False, "spans": None}
         for name, default in defaults.items():
             given = getattr(self, name) or (default,) * n
             if len(given) != n:
@@ -60,6 +62,10 @@ class TableEncoder:
             (1 if fill is None else 2) if values is None else len(values)
             for values, fill in zip(self.categories, self.fills, strict=True)
         )
+
+    def learnt(self, j: int) -> Learnt:
+        """What was learnt of input column j."""
+        return Learnt(self.categories[j], self.fills[j], self.dates[j], self.others[j], self.spans[j])
 
     @property
     def inputs(self) -> int:
@@ -144,15 +150,18 @@ class TableEncoder:
 def read_encoder(config: Mapping[str, Any]) -> TableEncoder:
     """Rebuild an encoder from the JSON of its fields; those that have defaults may be left out."""
     categories = tuple(None if values is None else tuple(values) for values in config["categories"])
-    rest = (tuple(config.get(name, ())) for name in ("fills", "dates", "others"))
-    return TableEncoder(tuple(config["names"]), categories, *rest)
+    fills, dates, others = (tuple(config.get(name, ())) for name in ("fills", "dates", "others"))
+    spans = tuple(None if span is None else tuple(map(float, span)) for span in config.get("spans", ()))
+    if any(span is not None and len(span) not in (0, 2) for span in spans):
+        raise LowtideError("a span must be the two ends of a range, or empty; make it again")
+    return TableEncoder(tuple(config["names"]), categories, fills, dates, others, spans)
 
 
 def read_table(x: Any) -> tuple[Rows, TableEncoder]:
     """Read a table for the first time: its rows, and how to read the next one."""
     if not is_frame(x):
         rows = read_rows(x)
-        return rows, TableEncoder((), (None,) * rows.shape[1])
+        return rows, TableEncoder((), (None,) * rows.shape[1], spans=_array_spans(x))
     frame = nw.from_native(x, eager_only=True)
     _checked_shape(frame)
     names = tuple(map(str, frame.columns))
@@ -176,6 +185,15 @@ def read_shown(x: Any) -> tuple[Rows, TableEncoder]:
         return read_table(frame.drop(names).to_native() if names else x)
     _checked_shape(frame)
     return np.zeros((len(frame), 1), dtype=np.float32), TableEncoder((), ())
+
+
+def _array_spans(x: Any) -> tuple[Span | None, ...]:
+    """The range of each column of an array or tensor, in its own precision; unknown for sparse ones."""
+    if sparse.issparse(x):
+        return ()
+    array = x.detach().cpu().numpy() if hasattr(x, "detach") else np.asarray(x)
+    array = array if array.dtype.kind in "biuf" else array.astype(np.float64)
+    return tuple(map(span_of, array.min(axis=0).tolist(), array.max(axis=0).tolist()))
 
 
 def take_rows(x: Any, index: ArrayLike) -> Any:

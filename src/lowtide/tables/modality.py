@@ -18,12 +18,12 @@ from lowtide.density.tide import TIDE
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError
-from lowtide.protocols import Dataset, Locks, Matched, Modality, Nouns
+from lowtide.protocols import Changed, Dataset, Locks, Matched, Modality, Nouns
 from lowtide.report.html import Findings, Outline, Section
 from lowtide.report.words import HiddenCounts, count_features
 from lowtide.table_files.formats import find_column, format_of
 from lowtide.table_files.shuffling import order_beside
-from lowtide.tables import dataset
+from lowtide.tables import dataset, releasing
 from lowtide.tables import view as table_view
 from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.encoder import TableEncoder, is_frame, read_encoder, read_shown, read_table, take_rows
@@ -205,9 +205,9 @@ class TableModality:
         taken = take_rows(x, order)
         return nw.to_native(nw.maybe_reset_index(nw.from_native(taken, eager_only=True))) if is_frame(x) else taken
 
-    def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Any:
+    def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Changed:
         """A frame or an array, without the secret."""
-        return dataset.release_frame(x, plan, noise=noise, ids=ids)
+        return releasing.release_frame(x, plan, noise=noise, ids=ids)
 
     def beside(self, out: Path, options: TableOptions) -> dict[str, Path]:
         """Which row is which, where rows are shuffled."""
@@ -216,9 +216,9 @@ class TableModality:
 
     def release_job(
         self, source: Path, plan: Plan, options: TableOptions, *, ids: Any, progress: bool | None
-    ) -> dataset.TableJob:
+    ) -> releasing.TableJob:
         """A table file, released batch by batch."""
-        return dataset.TableJob(source, plan, options)
+        return releasing.TableJob(source, plan, options)
 
     def match(
         self, release: Any, reference: Any, secret: Any, options: TableOptions, *, utility: Any, progress: bool | None

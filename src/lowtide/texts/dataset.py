@@ -19,7 +19,7 @@ from lowtide.disclose.plan_file import Plan
 from lowtide.errors import note
 from lowtide.files import PRIVATE
 from lowtide.interface import TextTable
-from lowtide.labels import check_secret_values
+from lowtide.labels import check_secret_values, copy_note, near_copies, refuse_copies
 from lowtide.protocols import Changed, Dataset, Locks, Matched, PlanView
 from lowtide.table_files.formats import find_column, is_moment
 from lowtide.table_files.reading import batches, schema_of
@@ -42,9 +42,15 @@ _TERMS = 40  # hidden terms that are printed
 
 @dataclass(frozen=True, eq=False)
 class TextSource:
-    """What the verbs know of texts beside their words: the set they came from, `None` for a list."""
+    """What the verbs know of texts beside their words.
+
+    Attributes:
+        found: the set they came from; `None` for a list.
+        copies: columns that tell the secret in nearly every text.
+    """
 
     found: TextSet | None = None
+    copies: tuple[str, ...] = ()
 
 
 def term_options(options: TextOptions) -> TermOptions:
@@ -96,8 +102,14 @@ def open_texts(source: Any, secret: Any, options: TextOptions) -> Dataset:
     check_secret_values(name, len(labels), len(np.unique(labels.astype(str))), "text")
     _note_texts(found)
     title = Path(source).name if isinstance(source, (str, Path)) else "texts"
-    groups = found.split_groups()
-    return Dataset("texts", title, list(found.texts), name, labels, known, groups, source=TextSource(found))
+    # An author's name goes with their secret by nature, and is not a copy of it.
+    others = found.others.select([column for column in found.others.column_names if column != found.names[2]])
+    copies = near_copies(others, np.unique(labels.astype(str), return_inverse=True)[1])
+    for column in copies:
+        note(copy_note(column, name))
+    groups, unjudged = found.split_groups(), tuple(found.others.column_names)
+    source = TextSource(found, copies)
+    return Dataset("texts", title, list(found.texts), name, labels, known, groups, source=source, unjudged=unjudged)
 
 
 def _open_list(texts: Any, secret: Any, authors: Any) -> Dataset:
@@ -139,6 +151,7 @@ def lock_terms(data: Dataset, options: TermOptions, keep: Sequence[str], hide: S
     found: TextSet | None = data.source.found
     names = [] if found is None else found.others.column_names
     columns = tuple(name for name in keep if name in names)
+    refuse_copies(data.source.copies, columns, data.secret)
     terms = [name for name in keep if name not in columns]
     words = cleaner(options).words
     left = {name: f" {' '.join(words(name))} " for name in (*terms, *hide)}

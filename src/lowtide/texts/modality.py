@@ -16,7 +16,7 @@ from lowtide.density.tide import TIDE
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.plan_file import Plan
 from lowtide.labels import Label
-from lowtide.protocols import Dataset, Locks, Matched, Modality, Nouns
+from lowtide.protocols import Changed, Dataset, Locks, Matched, Modality, Nouns
 from lowtide.report.html import Findings, Outline, Section
 from lowtide.report.words import HiddenCounts
 from lowtide.table_files.formats import format_of
@@ -186,9 +186,9 @@ class TextModality:
         texts = encoder.as_texts(x)
         return [texts[place] for place in order]
 
-    def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Any:
+    def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Changed:
         """Texts without what the plan hides."""
-        return plan.hider.transform(x, noise=noise, ids=ids)
+        return Changed(plan.hider.transform(x, noise=noise, ids=ids), self.count(x), None, 0.0, 0.0)
 
     def beside(self, out: Path, options: TextOptions) -> dict[str, Path]:
         """The list of changes, which has the length of every hidden word; and which text is which, if shuffled."""
