@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from lowtide import modalities
-from lowtide.auditing.report import AuditReport, Gate, audit_samples
+from lowtide.auditing.report import AuditReport, audit_samples
+from lowtide.auditing.verdict import Gate
 from lowtide.density.artefact import Density
 from lowtide.density.tide import TIDE
 from lowtide.disclose.budget import Budget

@@ -79,6 +79,7 @@ class TableModality:
 
     attackers: ClassVar[Mapping[str, Maker]] = ATTACKERS
     joins_attackers = False
+    cross_fitted_rows = 20_000
 
     def rows(self, x: Any) -> AttackRows:
         """Read a table as numbers."""

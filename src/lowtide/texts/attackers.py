@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from lowtide.attack.attackers import AttackRows, Calibrated, Maker, Part, log_of
 from lowtide.attack.scores import gains
 from lowtide.texts.encoder import as_texts
-from lowtide.training import seeded, shuffled_batches, train_until_stale
+from lowtide.training import minimise, seeded, shuffled_batches, train_until_stale
 from lowtide.types import Bools, Floats, Ints
 
 Sparse: TypeAlias = Any  # scipy.sparse.csr_array, which carries no types
@@ -98,6 +98,11 @@ class Words:
                 break
             best, self._model = found, model
 
+    def refit(self, rows: Part, prior: Floats) -> None:
+        """Fit to all texts with the penalty that was chosen."""
+        self.prepare(rows, len(prior))
+        self._model = fit_logistic(self.inputs(rows.rows), rows.codes, self._model.C)
+
     def log_scores(self, rows: Sparse) -> Floats:
         """`log p̂(s|y)`, (n, |S|)."""
         return log_of(self._model.predict_proba(self.inputs(rows)))
@@ -141,6 +146,10 @@ class Bayes:
             if found > best:
                 best, self._model = found, model
 
+    def refit(self, rows: Part, prior: Floats) -> None:
+        """Count all texts with the smoothing that was chosen."""
+        self._model = MultinomialNB(alpha=self._model.alpha).fit(rows.rows, rows.codes)
+
     def log_scores(self, rows: Sparse) -> Floats:
         """`log p̂(s|y)`, (n, |S|), far too sure of itself: words are taken for independent."""
         return np.asarray(self._model.predict_log_proba(rows))
@@ -178,16 +187,26 @@ class EmbeddingNetwork:
 
     def learn(self, train: Part, validation: Part, prior: Floats) -> None:
         """Train by AdamW on the cross-entropy until the validation texts gain nothing more."""
-        self._weights = TermWeights(train.rows)
-        rows = self._weights(train.rows)
-        texts = np.bincount(rows.indices, minlength=rows.shape[1])
-        self._columns = np.sort(np.argsort(-texts, kind="stable")[:_COLUMNS])
-        rows, held = rows[:, self._columns], self._inputs(validation.rows)
-        codes, truth = torch.from_numpy(train.codes), torch.from_numpy(validation.codes)
         with seeded(self._seed):
-            self._net = _Net(len(self._columns), prior)
-            self._train(rows, codes, held, truth)
-        self._net.eval()
+            losses, optimiser = self._start(train, prior)
+            held, truth = self._inputs(validation.rows), torch.from_numpy(validation.codes)
+            steps = train_until_stale(
+                self._net,
+                losses,
+                optimiser,
+                lambda: float(nn.functional.cross_entropy(self._answer(held), truth)),
+                steps=int(np.clip(len(train.codes) // min(_BATCH, len(train.codes)), 20, _LOOK_STEPS)),
+                looks=_LOOKS,
+                patience=_PATIENCE,
+            )
+        self._passes = steps / len(train.codes)
+
+    def refit(self, rows: Part, prior: Floats) -> None:
+        """Train on all texts, as many passes as the validation texts gained from."""
+        with seeded(self._seed):
+            losses, optimiser = self._start(rows, prior)
+            self._net.train()
+            minimise(islice(losses, round(self._passes * len(rows.codes))), optimiser)
 
     def log_scores(self, rows: Sparse) -> Floats:
         """`log p̂(s|y)`, (n, |S|)."""
@@ -196,23 +215,19 @@ class EmbeddingNetwork:
     def _inputs(self, counts: Sparse) -> Sparse:
         return self._weights(counts)[:, self._columns]
 
-    def _train(self, rows: Sparse, codes: Tensor, held: Sparse, truth: Tensor) -> None:
-        net, rng = self._net, np.random.default_rng(self._seed)
-        optimiser = torch.optim.AdamW(net.parameters(), lr=_RATE, weight_decay=1e-2)
-        size = min(_BATCH, len(codes))
+    def _start(self, train: Part, prior: Floats) -> tuple[Iterator[Tensor], torch.optim.Optimizer]:
+        """A new network on the commonest terms, and what it is trained by."""
+        self._weights = TermWeights(train.rows)
+        rows = self._weights(train.rows)
+        texts = np.bincount(rows.indices, minlength=rows.shape[1])
+        self._columns = np.sort(np.argsort(-texts, kind="stable")[:_COLUMNS])
+        rows, codes = rows[:, self._columns], torch.from_numpy(train.codes)
+        self._net = net = _Net(len(self._columns), prior)
         losses = (
             nn.functional.cross_entropy(net(_bag(rows[chosen])), codes[chosen])
-            for chosen in shuffled_batches(len(codes), _BATCH, rng)
+            for chosen in shuffled_batches(len(codes), _BATCH, np.random.default_rng(self._seed))
         )
-        train_until_stale(
-            net,
-            losses,
-            optimiser,
-            lambda: float(nn.functional.cross_entropy(self._answer(held), truth)),
-            steps=int(np.clip(len(codes) // size, 20, _LOOK_STEPS)),
-            looks=_LOOKS,
-            patience=_PATIENCE,
-        )
+        return losses, torch.optim.AdamW(net.parameters(), lr=_RATE, weight_decay=1e-2)
 
     @torch.no_grad()
     def _answer(self, rows: Sparse) -> Tensor:

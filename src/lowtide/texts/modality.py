@@ -76,6 +76,7 @@ class TextModality:
 
     attackers: ClassVar[Mapping[str, Maker]] = TEXT_ATTACKERS
     joins_attackers = True
+    cross_fitted_rows = 10_000
 
     def rows(self, x: Any) -> AttackRows:
         """Count the pieces of texts."""
