@@ -185,6 +185,7 @@ def some_of(part: Part, most: int, seed: int) -> Part:
 
 _BATCH = 64
 _FEWEST_STEPS, _MOST_STEPS = 200, 8000
+_SHORTEST_CYCLE = 10  # steps: a cycle needs some to rise and some to fall
 _MOST_MIRRORED = 3_000  # images, to find out whether left and right mean something
 
 
@@ -233,10 +234,13 @@ class Convolutional:
         self.net.eval()
 
     def refit(self, rows: Part, prior: Floats) -> None:
-        """Go on for a quarter of the passes, over all images: from the start it would take as long again."""
+        """Go on for a quarter of the passes, over all images, by small steps.
+
+        From the start it would take as long again, and read no more of drawn shapes.
+        """
         self.first = deepcopy(self.net)
         with seeded(self._seed):
-            self._train(rows, self._recipe.passes // 4, self._recipe.rate / 2)
+            self._train(rows, self._recipe.passes // 4, self._recipe.rate / 8)
         self.net.eval()
 
     @torch.no_grad()
@@ -257,7 +261,7 @@ class Convolutional:
     def _train(self, train: Part, passes: int, rate: float) -> None:
         net, recipe, n = self.net, self._recipe, len(train.codes)
         size, share = min(_BATCH, n), passes / recipe.passes
-        steps = int(np.clip(passes * n // size, share * _FEWEST_STEPS, share * _MOST_STEPS))
+        steps = int(np.clip(passes * n // size, max(_SHORTEST_CYCLE, share * _FEWEST_STEPS), share * _MOST_STEPS))
         optimiser = torch.optim.AdamW(net.parameters(), lr=rate, weight_decay=recipe.decay)
         cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps, pct_start=0.2)
         generator, rng = torch.Generator().manual_seed(self._seed), np.random.default_rng(self._seed)
