@@ -198,6 +198,8 @@ class Modality(Protocol):
         critics: classes of critics it adds to those of `lowtide.density.critics`, by the name they are saved under.
         attackers: makers of attackers (`Maker`, or `Continued`), by name.
         joins_attackers: whether several attackers are also joined into one, "together".
+        cross_fitted_rows: up to how many samples attackers are cross-fitted, so that every sample is tested once; with
+            more of them, or where training is slow, attackers are trained once and tested on a fifth.
     """
 
     name: str
@@ -221,6 +223,11 @@ class Modality(Protocol):
     @property
     def joins_attackers(self) -> bool:
         """Whether several attackers are also joined into one."""
+        ...
+
+    @property
+    def cross_fitted_rows(self) -> int:
+        """Up to how many samples attackers are cross-fitted."""
         ...
 
     def claims(self, x: Any, features: Any = None) -> bool:

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from lowtide import modalities
-from lowtide.auditing.report import AuditReport, Gate, audit_samples
+from lowtide.auditing.report import AuditReport, audit_samples
 from lowtide.auditing.surface import examine_data, examine_order
+from lowtide.auditing.verdict import Gate, Unseen
 from lowtide.density.artefact import Density
 from lowtide.density.tide import TIDE
 from lowtide.disclose.budget import Budget
@@ -249,8 +250,7 @@ def audit(
         epsilon=epsilon,
         secret=data.secret,
         position=matched.position,
-        unjudged=_unseen(matched, attackers),
-        accepted=tuple(_listed("accept", accepted)),
+        unseen=Unseen(_unseen(matched, attackers), tuple(_listed("accept", accepted))),
         groups=data.groups,
         attackers=attackers,
         seed=seed,

@@ -32,6 +32,7 @@ _PARTS = 16  # of a channel of more values
 _PRIOR_ROWS = 2.0  # how many rows the prior counts for in each part
 _LEAST_PER_CLASS = 2  # one for each half
 _CLEARLY_MORE = 1.25  # times what the values tell: a channel of few parts is learnt better from few rows
+_ROUNDS, _NO_GAIN = 200, 10  # of boosting, and after how many without a gain it stops
 _LEARNT_ROWS = 20_000
 _SPELLING_FOLDS = 3
 _NOT_THERE = -(10.0**6)
@@ -125,11 +126,6 @@ class _Once:
     def spelling(self) -> Any:
         found = list(self.surface.spelling.values())
         return sparse.csr_array(sparse.hstack(found, format="csr")) if found else None
-
-
-def held_by(rows: Any) -> Any:
-    """What rows hold, (n, columns): themselves where they come without a surface."""
-    return rows.held if isinstance(rows, SurfacedRows) else rows
 
 
 @dataclass(frozen=True)
@@ -247,11 +243,25 @@ class SurfaceLearner:
     and what it says of rows that it has not learnt from is one more channel for each class.
     """
 
+    reads_surface = True
+
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
     def learn(self, train: Part, validation: Part, prior: Floats) -> None:
         """Boost, on 20,000 rows at most, until the validation rows gain nothing more."""
+        inputs, codes = self._prepare(train)
+        self._model = self._boosted(len(codes), _ROUNDS, early_stopping=True, n_iter_no_change=_NO_GAIN)
+        self._model.fit(inputs, codes, X_val=self._inputs(validation.rows), y_val=validation.codes)
+
+    def refit(self, rows: Part, prior: Floats) -> None:
+        """Boost on all rows, 20,000 at most, for as many rounds as the validation rows gained from."""
+        rounds = max(1, self._model.n_iter_ - _NO_GAIN)
+        inputs, codes = self._prepare(rows)
+        self._model = self._boosted(len(codes), rounds, early_stopping=False).fit(inputs, codes)
+
+    def _prepare(self, train: Part) -> tuple[Any, Labels]:
+        """Choose the channels, learn the names, and read some rows by them."""
         some = some_rows(len(train.codes), _LEARNT_ROWS, np.random.default_rng(self._seed))
         rows, codes = _surfaced(train.rows[some]), train.codes[some]
         channels = _told(rows)
@@ -261,17 +271,19 @@ class SurfaceLearner:
         self._names, inputs = None, channels[:, self._columns]
         if rows.spelling is not None:
             inputs = np.column_stack([inputs, self._learn_names(rows.spelling, codes)])
-        self._model = HistGradientBoostingClassifier(
+        return inputs, codes
+
+    def _boosted(self, n: int, rounds: int, **stopping: Any) -> HistGradientBoostingClassifier:
+        """Unfitted trees for n rows."""
+        return HistGradientBoostingClassifier(
             learning_rate=0.1,
-            max_iter=200,
+            max_iter=rounds,
             max_leaf_nodes=16,
-            min_samples_leaf=int(np.clip(len(inputs) // 200, 5, 20)),
+            min_samples_leaf=int(np.clip(n // 200, 5, 20)),
             l2_regularization=5.0,
-            early_stopping=True,
-            n_iter_no_change=10,
             random_state=self._seed,
+            **stopping,
         )
-        self._model.fit(inputs, codes, X_val=self._inputs(validation.rows), y_val=validation.codes)
 
     def log_scores(self, rows: Any) -> Floats:
         """`log p̂(s|y)`, (n, |S|)."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.neighbors import KNeighborsClassifier
 
@@ -58,6 +59,11 @@ class PositionLearner:
                 best, chosen = found, model
         self._model = chosen
 
+    def refit(self, rows: Part, prior: Floats) -> None:
+        """Fit the model that was chosen to all rows."""
+        self._prior = prior
+        self._model = clone(self._model).fit(self._inputs(self._model, rows.rows), rows.codes)
+
     def log_scores(self, rows: Floats) -> Floats:
         """`log p̂(s|y)`, (n, |S|)."""
         shares = self._model.predict_proba(self._inputs(self._model, rows))
@@ -104,7 +110,8 @@ def attack_order(
         level=level,
         progress=False,
     )
-    return replace(report, retrained=(replace(report.retrained[0], attacker=_ROW_ORDER),), strongest=_ROW_ORDER)
+    named = replace(report.retrained[0], attacker=_ROW_ORDER)
+    return replace(report, retrained=(named,), answers={_ROW_ORDER: report.probabilities})
 
 
 def can_attack(s: ArrayLike) -> bool:

@@ -28,11 +28,12 @@ from jsonschema.validators import extend
 from lowtide.disclose.card_page import page
 from lowtide.disclose.certificate import Certificate, PolicyName, TwoSided
 from lowtide.disclose.membership import Membership
-from lowtide.disclose.standing import Bound, Standing, Unjudged
+from lowtide.disclose.standing import Bound, Standing, Unjudged, rests_on_few
 from lowtide.errors import LowtideError
 from lowtide.files import sha256_of, write_whole
 from lowtide.formatting import html_of_markdown
-from lowtide.interface import Attack, DivergenceCurve, Estimate, Guarantee, RowOrder
+from lowtide.interface import Attack, DivergenceCurve, Estimate, Guarantee, RowOrder, strongest
+from lowtide.types import Floats
 
 FORMAT = "lowtide-release-card"
 SCHEMA_VERSION = 2  # 1 had other names of policies, and gave the strongest attack on images or texts as an estimate
@@ -129,15 +130,26 @@ class ReleaseCard:
 
     @property
     def strongest(self) -> Attack | None:
-        """The attacker with the most information among those that learnt from releases and attacked this one."""
+        """The strongest, in each figure, that attackers achieved who learnt from releases and attacked this one."""
         retrained = [a for a in self.attacks if (a.trained_on, a.target) == ("release", "release")]
-        return max(retrained, key=lambda attack: attack.information.value, default=None)
+        return strongest(retrained) if retrained else None
 
     @property
     def trusted(self) -> bool:
-        """False when the whole interval of an attack on the release lies above that of the estimate."""
+        """False when an attack on the release contradicts the estimate, or that rests on too few rows."""
+        return self.leakage is None or not (self.contradicted or rests_on_few(self.leakage, self._prior))
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether the whole interval of an attack on the release lies above that of the estimate."""
         shown = max((a.information.low for a in self.attacks if a.target == "release"), default=-math.inf)
-        return self.leakage is None or shown <= self.leakage.high + _ROUNDING
+        return self.leakage is not None and shown > self.leakage.high + _ROUNDING
+
+    @property
+    def _prior(self) -> Floats:
+        """(|S|,) shares of the classes, the others than the commonest as even as they can be."""
+        rest = (1 - self.largest_class) / max(1, self.classes - 1)
+        return np.array([self.largest_class] + [rest] * (self.classes - 1))
 
     def to_json(self) -> dict[str, Any]:
         """The card as plain values that satisfy `card_schema.json`."""

@@ -10,7 +10,7 @@ from lowtide.disclose.certificate import TwoSided, rounded_up
 from lowtide.disclose.membership import SIDES
 from lowtide.disclose.standing import judged_by_nobody
 from lowtide.formatting import in_ascii, interval, percent, percents, unseen, visible
-from lowtide.interface import Attack, DivergenceCurve, Estimate
+from lowtide.interface import Attack, DivergenceCurve, Estimate, strongest
 
 if TYPE_CHECKING:  # a card makes its page, so the page cannot import the card
     from lowtide.disclose.card import ReleaseCard
@@ -32,7 +32,7 @@ _NO_ESTIMATE = (
 
 def page(card: ReleaseCard) -> str:
     """Write a card as Markdown: the outcome in words, the three numbers, what was done, what holds and what not."""
-    said = (_achieved(card), _budget(card), _released(card), _order(card), _worst_case(card), _distrust(card))
+    said = (_achieved(card), _budget(card), _released(card), _order(card), _worst_case(card), distrust(card))
     first, *others = [line for line in said if line]
     sections = [
         [f"# Release card: {first}"],
@@ -54,8 +54,7 @@ def _achieved(card: ReleaseCard) -> str | None:
     if attack is None:
         return None
     clean = [a for a in card.attacks if (a.trained_on, a.target) == ("clean", "clean")]
-    before = max(clean, key=lambda a: a.information.value, default=None)
-    instead = "" if before is None else f" instead of {_percent(before.accuracy.value)}"
+    instead = f" instead of {_percent(strongest(clean).accuracy.value)}" if clean else ""
     return (
         f"an attacker guesses the secret right {_percent(attack.accuracy.value)} of the time{instead}; guessing "
         f"blindly gives {_percent(_blind(card))}"
@@ -101,10 +100,15 @@ def _worst_case(card: ReleaseCard) -> str:
     return "a worst-case promise for the whole release, whatever the class of the secret"
 
 
-def _distrust(card: ReleaseCard) -> str | None:
-    """The words of an audit's verdict."""
+def distrust(card: ReleaseCard) -> str | None:
+    """Why the estimate is not to be trusted, in the words of an audit's verdict; `None` where it is."""
     if card.trusted or card.leakage is None:
         return None
+    if not card.contradicted:
+        return (
+            f"Do not trust the estimate: it rests on {card.leakage.n:,} rows, in which as much as "
+            f"{card.leakage.high:.4f} nats could have gone unseen"
+        )
     attack = max((a.information for a in card.attacks if a.target == "release"), key=lambda found: found.low)
     return (
         f"Do not trust the estimate: it puts the leakage at {_interval(card.leakage)} nats, "

@@ -12,6 +12,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from scipy.special import entr
+
 from lowtide.errors import LowtideError
 from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.theory import counts as theory
@@ -21,6 +23,7 @@ Unit = Literal["nats", "accuracy"]
 State = Literal["kept", "not shown", "exceeded"]
 STATES: tuple[State, ...] = ("kept", "not shown", "exceeded")
 _FAILURE = 0.05  # of everything that is stated about one plan
+_WIDE = 0.1  # of all there is to know: an estimate that leaves so much open says little
 
 
 def level_of(look: int) -> float:
@@ -143,6 +146,16 @@ def stand(limit: float, unit: Unit, found: Estimate, *, lower: float, reference:
     needed = _rows_needed(limit, found) if state == "not shown" and shown else None
     rows = None if needed is None else math.ceil(needed * reference / max(1, found.n))
     return Standing(limit, unit, state, found.high, low, found.n, rows)
+
+
+def rests_on_few(found: Estimate, prior: Floats) -> bool:
+    """Whether the rows behind an estimate, in nats, are so few that a tenth of all there is to know may lie above it.
+
+    Args:
+        found: the estimate.
+        prior: (|S|,) shares of the classes, whose entropy is all there is to know.
+    """
+    return found.high - max(found.value, 0.0) > _WIDE * float(entr(prior).sum())
 
 
 def _rows_needed(limit: float, found: Estimate) -> float | None:

@@ -76,6 +76,7 @@ class ImageModality:
 
     attackers: ClassVar[Mapping[str, Maker | Continued]] = {**IMAGE_ATTACKERS, **CONTINUED_ATTACKERS}
     joins_attackers = True
+    cross_fitted_rows = 0  # networks take too long to be trained five times
 
     def rows(self, x: Any) -> AttackRows:
         """Open images as rows."""

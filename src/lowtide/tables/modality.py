@@ -8,8 +8,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lowtide.attack.attackers import AttackRows, Maker
-from lowtide.attack.surface import Surface, SurfacedRows, held_by
+from lowtide.attack.attackers import AttackRows, Maker, held_by
+from lowtide.attack.surface import Surface, SurfacedRows
 from lowtide.auditing.utility import Change, UtilityReport
 from lowtide.density.artefact import Density
 from lowtide.density.fitting import fit_batches, fit_rows
@@ -83,6 +83,7 @@ class TableModality:
 
     attackers: ClassVar[Mapping[str, Maker]] = ATTACKERS
     joins_attackers = False
+    cross_fitted_rows = 20_000
 
     def rows(self, x: Any) -> AttackRows:
         """Read a table as numbers, and its surface when an attacker asks for it; columns that name rows have only that.

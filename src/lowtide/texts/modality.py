@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
-from lowtide.attack.attackers import AttackRows, Maker
-from lowtide.attack.surface import Surface, SurfacedRows, held_by
+from lowtide.attack.attackers import AttackRows, Maker, held_by
+from lowtide.attack.surface import Surface, SurfacedRows
 from lowtide.auditing.utility import Change, UtilityReport, predicts_by_attackers
 from lowtide.density.artefact import Density
 from lowtide.density.objectives import Options
@@ -80,6 +80,7 @@ class TextModality:
 
     attackers: ClassVar[Mapping[str, Maker]] = TEXT_ATTACKERS
     joins_attackers = True
+    cross_fitted_rows = 10_000
 
     def rows(self, x: Any) -> AttackRows:
         """Count the pieces of texts; their surface is read when an attacker asks for it."""
