@@ -42,7 +42,7 @@ def test_attacker_learns_a_signal_and_nothing_from_noise(name):
     assert abs(right.value - 0.5) < 0.02
     assert (
         abs(information.value) < 0.011
-    )  # neighbours, fitted to more rows than they were calibrated on, claim a little
+    )  # neighbours claim a little after they are refitted
 
 
 @pytest.mark.parametrize("name", STRONG)
