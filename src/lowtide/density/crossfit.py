@@ -12,22 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from lowtide.density import training
+from lowtide.density import mixing, training
 from lowtide.density.artefact import FitReport
-from lowtide.density.critics.base import Critic, Masked, Null, RankScaling
+from lowtide.density.critics.base import Critic, Masked, Null, RankScaling, Weights
 from lowtide.density.critics.mixture import Mixture
 from lowtide.density.members import HeldOutMembers, Members
-from lowtide.density.mixing import (
-    LEAST,
-    Curves,
-    fit_subset_shrinkage,
-    honest_mixture,
-    is_clear,
-    is_evident,
-    mixture_weights,
-    sparse_weights,
-    stop_without_looking,
-)
 from lowtide.density.objectives import Checkpoints, Options, fingerprint, information_of, normalise, nothing_found
 from lowtide.features import Features
 from lowtide.labels import Classes
@@ -146,7 +135,7 @@ def held_out_curves(
     run_on: RunOn,
     *,
     patience: int | None = None,
-) -> Curves:
+) -> mixing.Curves:
     """Train every (fold, strength) network in one batch; score its fold every few steps.
 
     After `patience` looks at which no strength was better than before, all folds together, training ends; but not
@@ -170,11 +159,11 @@ def held_out_curves(
                 if stale >= patience:
                     break
     scores = np.stack([run.kept[name].numpy() for name in sorted(run.kept)])
-    return Curves.of(np.array(sorted(map(int, run.kept))), scores, masked_rows, own_fold)
+    return mixing.Curves.of(np.array(sorted(map(int, run.kept))), scores, masked_rows, own_fold)
 
 
 def choose(
-    curves: Curves,
+    curves: mixing.Curves,
     masked_rows: training.MaskedRows,
     fold: Ints,
     strengths: tuple[float, ...],
@@ -182,18 +171,22 @@ def choose(
 ) -> MaskedChoice:
     """Mix the candidates; keep the null model unless the held-out gain is clear or, with everyday models, evident."""
     own_fold = fold[masked_rows.row]
-    scores, stop = stop_without_looking(curves, own_fold)
+    scores, stop = mixing.stop_without_looking(curves, own_fold)
     names, costs, nets = [f"masked, sparsity {strength:g}" for strength in strengths], None, len(strengths)
     if members is not None:
         scores, names = np.concatenate([scores, members.scores]), [*names, *members.names]
         costs = np.concatenate([np.full(nets, _COST / len(fold)), members.costs])
-    weights = mixture_weights(scores, masked_rows) if costs is None else sparse_weights(scores, masked_rows, costs)
-    gain = -training.losses(honest_mixture(scores, masked_rows, own_fold, costs), masked_rows)
+    weights = (
+        mixing.mixture_weights(scores, masked_rows)
+        if costs is None
+        else mixing.sparse_weights(scores, masked_rows, costs)
+    )
+    gain = -training.losses(mixing.honest_mixture(scores, masked_rows, own_fold, costs), masked_rows)
     per_row = np.bincount(masked_rows.row, gain * masked_rows.weight).astype(np.float64)
-    shrinkage = fit_subset_shrinkage(np.tensordot(weights.astype(np.float32), scores, 1), masked_rows)
-    if not (is_clear(per_row) if members is None else is_evident(per_row)):
+    shrinkage = mixing.fit_subset_shrinkage(np.tensordot(weights.astype(np.float32), scores, 1), masked_rows)
+    if not (mixing.is_clear(per_row) if members is None else mixing.is_evident(per_row)):
         weights = np.zeros_like(weights)
-    weights = np.where((weights > LEAST) | (members is not None), weights, 0.0)
+    weights = np.where((weights > mixing.LEAST) | (members is not None), weights, 0.0)
     keep = np.flatnonzero(weights[:nets])
     main = np.arange(len(fold))  # the first copy of every row is under the main mask
     alone = -training.losses(scores, masked_rows)[:, main]
@@ -264,14 +257,14 @@ def fit_masked(
         report = FitReport("null", True, nothing_found(choice.held_out), 0.0, choice.candidates)
         return Null(len(classes.labels), len(features)), report
     parts: list[Critic] = []
+    shrinkage = torch.from_numpy(choice.shrinkage)
     if choice.strengths:
-        parts.append(_refit_networks(choice, data, scaling, options, checkpoints, tick))
+        own = torch.zeros_like(shrinkage) if any(choice.beside) else shrinkage  # a mixture shrinks the sum of its parts
+        parts.append(Masked(*_refit_networks(choice, data, scaling, options, checkpoints, tick), own))
     if members is not None and beside is not None:
         parts += members.refit(np.array(choice.beside), beside.rounds)
     checkpoints.clear()
-    critic = parts[0] if choice.strengths and len(parts) == 1 else Mixture(parts, torch.from_numpy(choice.shrinkage))
-    if isinstance(critic, Masked):
-        critic = Masked(critic.groups, scaling, critic.weights, torch.from_numpy(choice.shrinkage))
+    critic = Mixture(parts, shrinkage) if any(choice.beside) else parts[0]
     chosen = describe(choice.weights, choice.strengths, {} if beside is None else beside.named(choice.beside))
     gain = _training_gain(critic, x, data)
     return critic, FitReport(chosen, choice.converged, information_of(choice.held_out), gain, choice.candidates)
@@ -284,13 +277,13 @@ def _refit_networks(
     options: Options,
     checkpoints: Checkpoints,
     tick: Callable[[float], None],
-) -> Masked:
-    """The kept networks, trained on all rows; subsets are not shrunk yet."""
+) -> tuple[torch.Tensor, RankScaling, Weights]:
+    """Groups, scaling and weights of the kept networks, trained on all rows."""
     with progress_bar("fitting on all rows", max(choice.steps), options.progress) as bar:
         again = replace(data, seed=options.seed + 1)
         both = _both(bar, lambda done: tick(_CHOOSING + (1 - _CHOOSING) * done), max(choice.steps))
         weights = refit(choice, again, options.nets, lambda stage, trainer: Run(trainer, stage, checkpoints, both))
-    return Masked(torch.tensor(data.groups), scaling, weights, torch.zeros(len(choice.shrinkage)))
+    return torch.tensor(data.groups), scaling, weights
 
 
 def _both(bar: Tick, tick: Callable[[float], None], steps: int) -> Tick:
