@@ -21,7 +21,9 @@ from lowtide.errors import LowtideError
 from lowtide.files import check_replaceable, write_folder
 
 FORMAT = "lowtide-density"
-VERSION = 4  # 1 had no missing numbers, dates or merged categories in its encoder, 2 no kind, 3 no digest; all are read
+# 1 had no missing numbers, dates or merged categories in its encoder, 2 no kind, 3 no digest, 4 no mixture;
+# all are read
+VERSION = 5
 _UNSEALED = 3  # the last version of a density without a digest
 _CONFIG, _MODEL = "config.json", "model.safetensors"
 _MARK = "lowtide-"  # how the format of every bundle begins

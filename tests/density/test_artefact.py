@@ -188,7 +188,7 @@ class TestDamage:
 
     def test_a_newer_version_is_refused(self, bundle):
         self.edit(bundle, version=99)
-        with pytest.raises(LowtideError, match="format version 99, this Lowtide reads up to 4; upgrade"):
+        with pytest.raises(LowtideError, match="format version 99, this Lowtide reads up to 5; upgrade"):
             Density.load(bundle)
 
     def test_the_version_before_had_less_in_its_encoder(self, density, rows, bundle):

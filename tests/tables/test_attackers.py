@@ -40,9 +40,7 @@ def test_attacker_learns_a_signal_and_nothing_from_noise(name):
     fresh, secret = rng.standard_normal((4000, 4)), rng.integers(0, 2, 4000)
     right, information = judged(nothing, fresh, secret)
     assert abs(right.value - 0.5) < 0.02
-    assert (
-        abs(information.value) < 0.011
-    )  # neighbours claim a little after they are refitted
+    assert abs(information.value) < 0.011  # neighbours claim a little after they are refitted
 
 
 @pytest.mark.parametrize("name", STRONG)

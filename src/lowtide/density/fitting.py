@@ -155,7 +155,7 @@ def fit_critic(
         stream, settings = Blocks(rows, s, options.seed), replace(options, features=features)
         critic, report, _, _ = fit_stream(stream, lambda block: (block, None), settings)
         return critic, report
-    return fit_masked(np.ascontiguousarray(rows), s, classes, features, options)
+    return fit_masked(np.ascontiguousarray(rows), s, classes, features, options, everyday=options.critic == "auto")
 
 
 def null_critic(rows: int, classes: Classes, features: Features) -> tuple[Critic, FitReport]:

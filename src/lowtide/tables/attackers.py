@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from lowtide.attack.attackers import Calibrated, Maker, Part, log_of
 from lowtide.attack.scores import gains
 from lowtide.attack.surface import SurfaceLearner
-from lowtide.density.tide import TIDE
+from lowtide.density.tide import TIDE, CriticName
 from lowtide.splits import some_rows
 from lowtide.tables.encoder import Rows
 from lowtide.training import minimise, seeded, shuffled_batches, train_until_stale
@@ -195,7 +195,9 @@ class TideLearner:
     def refit(self, rows: Part, prior: Floats) -> None:
         """Fit the density; an attacker reads whole rows only, so all dense columns are one feature."""
         features = None if sparse.issparse(rows.rows) else [0] * rows.rows.shape[1]
-        tide = TIDE(features, max_steps=_CRITIC_STEPS, progress=False, random_state=self._seed)
+        # Networks alone: regressions and trees attack on their own.
+        critic: CriticName = "auto" if features is None else "masked"
+        tide = TIDE(features, critic=critic, max_steps=_CRITIC_STEPS, progress=False, random_state=self._seed)
         with warnings.catch_warnings():
             # What the critic claims of its own training rows is never used here.
             warnings.filterwarnings("ignore", message="the training estimate")
