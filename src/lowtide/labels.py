@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lowtide.errors import LowtideError
+from lowtide.errors import LowtideError, LowtideTypeError
 from lowtide.types import Floats, Labels
 
 Label = str | int | float | bool
@@ -84,7 +87,20 @@ def plain_labels(s: Any) -> list[Label]:
     values = [value.item() if isinstance(value, np.generic) else value for value in array.tolist()]
     if any(value is None or value != value for value in values):  # noqa: PLR0124 - NaN differs from itself
         raise LowtideError("s has missing values (NaN or None); drop those rows or give them a class of their own")
-    return values
+    return [_plain_label(value) for value in values]
+
+
+def _plain_label(value: Any) -> Label:
+    """A label as JSON can hold it: dates, times and decimals by their text."""
+    if isinstance(value, float) and math.isinf(value):
+        raise LowtideError("s has infinite values; give them a class of their own, such as a text")
+    if isinstance(value, str | int | float):
+        return value
+    if isinstance(value, dt.date | dt.time | Decimal):
+        return str(value)
+    raise LowtideTypeError(
+        f"s has labels of the type {type(value).__name__}; labels are texts, numbers, booleans or dates"
+    )
 
 
 def check_secret_values(name: str, samples: int, values: int, noun: str) -> None:

@@ -21,6 +21,7 @@ from lowtide.interface import TextTable
 from lowtide.labels import check_secret_values
 from lowtide.protocols import Changed, Dataset, Locks, Matched, PlanView
 from lowtide.table_files.formats import as_arrow, find_column, is_frame, is_moment, type_word
+from lowtide.table_files.plain import decoded
 from lowtide.table_files.reading import batches, read, schema_like
 from lowtide.table_files.writing import Writer
 from lowtide.tables.layout import owners
@@ -72,6 +73,7 @@ def _open_array(x: Any, secret: Any) -> Dataset:
 
 
 def _with_secret(table: pa.Table, secret: str, name: str) -> Dataset:
+    table = table.set_column(table.column_names.index(secret), secret, decoded(table[secret]))
     known = pc.invert(pc.is_null(table[secret], nan_is_null=True))
     whole, table = len(table), table.filter(known)
     if len(table) < whole:
@@ -85,9 +87,9 @@ def _with_secret(table: pa.Table, secret: str, name: str) -> Dataset:
         raise LowtideError(f"{name} has no column beside the secret that could be judged")
     for text in description.notes:
         note(text)
-    values = table[secret].to_pylist()
-    # Dates as texts, since labels are kept as JSON.
-    labels = np.array(list(map(str, values)) if is_moment(table[secret].type) else values)
+    # Dates and decimals as texts, since labels are kept as JSON.
+    as_text = is_moment(table[secret].type) or pa.types.is_decimal(table[secret].type)
+    labels = np.array((pc.cast(table[secret], pa.string()) if as_text else table[secret]).to_pylist())
     source = TableSource(table, identifiers, description)
     return Dataset("tables", name, table.select(judged), secret, labels, np.asarray(known), source=source)
 
