@@ -17,7 +17,7 @@ from lowtide.errors import LowtideError
 
 app = typer.Typer(
     name="lowtide",
-    epilog="Exit codes: 0 done, 1 a gate failed, 2 bad input, 130 stopped by Ctrl-C.",
+    epilog="Exit codes: 0 done, 1 a gate failed, 2 bad input, 3 a fault of Lowtide, 130 stopped by Ctrl-C.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from lowtide.checks import LowtideError, LowtideTypeError, count
-from lowtide.files import write_whole
+from lowtide.files import regular, write_whole
 from lowtide.types import Floats, Ints
 
 KEY_BYTES = 32
@@ -272,7 +272,7 @@ def open_noise(path: str | Path | None) -> KeyedNoise:
 
 def open_key(path: str | Path, *, make: bool = True) -> bytes:
     """The key in a file: 32 bytes as 64 hexadecimal digits; it is made where there is none, unless told otherwise."""
-    file = Path(path)
+    file = regular(path)
     if make and not file.exists():
         try:
             write_whole(file, new_key().hex() + "\n", rights=0o600, new=True)

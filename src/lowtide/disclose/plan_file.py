@@ -236,6 +236,10 @@ class Tally:
 
 def card_paths(out: Path) -> dict[str, Path]:
     """Where the card of a release goes: beside it, for machines and for people."""
+    if out.name in ("", ".."):  # `.` and its like have a name only when they are written out
+        out = out.resolve()
+    if not out.name:
+        raise LowtideError(f"{out} cannot be a release, since no card can stand beside it; name a file or a folder")
     stem = out.name.removesuffix(".npz") if out.suffix == ".npz" else out.name if out.is_dir() else out.stem
     return {name: out.with_name(f"{stem}.{name}") for name in ("card.json", "card.md")}
 

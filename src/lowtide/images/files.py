@@ -22,6 +22,7 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from lowtide.errors import LowtideError
+from lowtide.files import regular
 from lowtide.types import Pixels
 
 Given = TypeVar("Given")
@@ -170,10 +171,12 @@ def quiet() -> Iterator[None]:
 def _open(path: Path) -> Iterator[tuple[Image.Image, BinaryIO]]:
     """An image whose pixels are not decoded yet; whatever goes wrong with the file is an `UnusableError`."""
     try:
-        with path.open("rb") as file, Image.open(file, formats=tuple(set(FORMATS.values()))) as image:
+        with regular(path).open("rb") as file, Image.open(file, formats=tuple(set(FORMATS.values()))) as image:
             yield image, file
     except UnusableError:
         raise
+    except LowtideError:  # a pipe or a device
+        raise UnusableError(UNREADABLE) from None
     except UnidentifiedImageError:
         raise UnusableError(NOT_AN_IMAGE) from None
     except MemoryError:

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lowtide.errors import LowtideError, one_of
+from lowtide.files import regular
 from lowtide.table_files.plain import check_moments, plain_schema, plain_table
 
 AnyPath = str | os.PathLike[str]
@@ -60,7 +61,7 @@ def format_of(path: AnyPath) -> Format:
 
 def existing(path: AnyPath) -> Path:
     """Return `path` when it is a file that can be opened and is not empty."""
-    place = Path(path)
+    place = regular(path)
     if place.is_dir():
         raise LowtideError(f"{place} is a folder; give a file of it")
     try:
