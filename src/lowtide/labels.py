@@ -17,6 +17,7 @@ from lowtide.errors import LowtideError, LowtideTypeError
 from lowtide.types import Floats, Labels
 
 Label = str | int | float | bool
+MOST_CLASSES = 100  # of a secret: what is answered for every row and feature grows with them
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,7 @@ class Classes:
                 f"s has {len(labels)} classes in {rows} rows; for numbers use lowtide.vectors.VectorTIDE, "
                 "for labels merge the rare ones"
             )
+        _check_classes("s", len(labels))
         if single:
             raise LowtideError(
                 f"{single} of the {len(labels)} classes of s have a single row; a held-out estimate needs two or more "
@@ -122,4 +124,13 @@ def check_secret_values(name: str, samples: int, values: int, noun: str) -> None
         raise LowtideError(
             f"the secret {name!r} has {values} different values in {samples} {noun}s; a secret needs a few: put "
             "numbers into bins, or merge rare values"
+        )
+    _check_classes(f"the secret {name!r}", values)
+
+
+def _check_classes(name: str, values: int) -> None:
+    if values > MOST_CLASSES:
+        raise LowtideError(
+            f"{name} has {values:,} different values, and at most {MOST_CLASSES} can be told apart; merge rare values, "
+            "or put numbers into bins"
         )

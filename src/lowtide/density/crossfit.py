@@ -31,6 +31,7 @@ from lowtide.training import parallel_batches
 from lowtide.types import Floats, Floats32, Ints
 
 _EVERY = 40  # steps between two looks at the held-out rows
+_BATCH_CELLS = 1 << 18  # of the batch of one network
 _LEAST = 0.05  # mixture weights below this are dropped
 _ERRORS = 2.0
 _CHOOSING = 0.7  # of the work of a fit; the rest is the fit on all rows
@@ -306,7 +307,7 @@ def fit_masked(
     """
     scaling = RankScaling.of(x)
     log_prior = np.log(classes.prior).astype(np.float32)
-    settings = settings_for(len(x), options)
+    settings = settings_for(*x.shape, options)
     sampler = sampler or training.SubsetSampler(len(features))
     data = MaskedData(scaling(x), s, features.groups, log_prior, settings, sampler, options.seed)
     mark = fingerprint(x, s, features.groups, options.objective, settings, options.folds, options.seed)
@@ -353,10 +354,10 @@ def _choose(
     return choose(curves, masked_rows, fold, STRENGTHS)
 
 
-def settings_for(n: int, options: Options) -> training.MaskedSettings:
-    """The schedule for n rows: by steps, so that its cost does not grow with n."""
+def settings_for(n: int, columns: int, options: Options) -> training.MaskedSettings:
+    """The schedule for n rows: by steps, so that its cost does not grow with n, nor with more than 1,024 columns."""
     settings = training.MaskedSettings(objective=options.objective)
-    batch = int(np.clip(n // 8, 8, settings.batch))
+    batch = int(np.clip(min(n // 8, _BATCH_CELLS // columns), 8, settings.batch))
     steps = settings.steps if options.steps is None else options.steps
     return replace(settings, batch=batch, steps=steps, sparse_steps=steps // 4)
 

@@ -24,12 +24,14 @@ from lowtide.table_files.formats import as_arrow, find_column, is_frame, is_mome
 from lowtide.table_files.plain import decoded
 from lowtide.table_files.reading import batches, read, schema_like
 from lowtide.table_files.writing import Writer
+from lowtide.tables.encoder import MOST_CATEGORIES, category_cap
 from lowtide.tables.layout import owners
 from lowtide.tables.options import TableOptions
 from lowtide.tables.policies import FixedColumns
 from lowtide.tables.scan import Description, describe
 
 _SECRET = "secret"
+_MOST_COLUMNS = 3000  # 2,000 columns of 500 rows are scanned in a minute of processor time
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,9 +84,10 @@ def _with_secret(table: pa.Table, secret: str, name: str) -> Dataset:
     description = describe(table, secret=secret)
     kinds = {column.name: column.kind for column in description.columns}
     identifiers = tuple(column for column, kind in kinds.items() if kind == "identifier" and column != secret)
-    judged = [column for column in table.column_names if column not in (*identifiers, secret)]
+    judged = [column for column in table.column_names if column not in {*identifiers, secret}]
     if not judged:
         raise LowtideError(f"{name} has no column beside the secret that could be judged")
+    _check_size(name, description, judged)
     for text in description.notes:
         note(text)
     # Dates and decimals as texts, since labels are kept as JSON.
@@ -92,6 +95,22 @@ def _with_secret(table: pa.Table, secret: str, name: str) -> Dataset:
     labels = np.array((pc.cast(table[secret], pa.string()) if as_text else table[secret]).to_pylist())
     source = TableSource(table, identifiers, description)
     return Dataset("tables", name, table.select(judged), secret, labels, np.asarray(known), source=source)
+
+
+def _check_size(name: str, description: Description, judged: Sequence[str]) -> None:
+    """Refuse more columns than can be judged in reasonable time, and say where rare values are merged."""
+    if len(judged) > _MOST_COLUMNS:
+        raise LowtideError(
+            f"{name} has {len(judged):,} columns to judge, and at most {_MOST_COLUMNS:,} can be; drop those that "
+            "nobody needs, or judge them in parts"
+        )
+    wanted = set(judged)
+    counts = [column.distinct for column in description.columns if column.kind == "text" and column.name in wanted]
+    if sum(counts) > MOST_CATEGORIES:
+        note(
+            f"the columns of text have {sum(counts):,} different values in all, and {MOST_CATEGORIES:,} are told "
+            f"apart: beyond {category_cap(counts):,} a column, the rare ones count as one value"
+        )
 
 
 def read_types(types: Sequence[str]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Tables as numbers: arrays, data frames of any library, sparse matrices and tensors, read the same way twice."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ from lowtide.features import Features
 from lowtide.tables.columns import DateUnit, check_finite, learn, numbers, one_hot
 from lowtide.types import Floats, Floats32
 
+MOST_CATEGORIES = 2000  # of all columns of a table together
 _BLOCK = 8192
 Rows = Any
 """(n, columns) float32: a NumPy array, a memory map, or a scipy CSR array."""
@@ -159,8 +160,26 @@ def read_table(x: Any) -> tuple[Rows, TableEncoder]:
     if len(set(names)) < len(names):
         raise LowtideError("X has several columns of the same name; rename them")
     learnt = [learn(frame.get_column(name)) for name in frame.columns]
+    cap = category_cap([len(one.categories or ()) for one in learnt])
+    for j, name in enumerate(frame.columns):
+        if len(learnt[j].categories or ()) > cap:
+            learnt[j] = learn(frame.get_column(name), most=cap)
     encoder = TableEncoder(names, *(tuple(part) for part in zip(*learnt, strict=True)))
     return encoder._encode_frame(frame), encoder
+
+
+def category_cap(counts: Sequence[int]) -> int:
+    """How many categories a column may have, so that columns with so many categories have `MOST_CATEGORIES` in all.
+
+    Each category is a column of numbers, and the time and memory of a fit grow with them.
+    """
+    left, rest = MOST_CATEGORIES, sorted(counts)
+    for place, count in enumerate(rest):
+        share = left // (len(rest) - place)
+        if count > share:
+            return max(2, share)
+        left -= count
+    return max(rest, default=0)
 
 
 def take_rows(x: Any, index: ArrayLike) -> Any:
