@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from lowtide.errors import LowtideError
 
+_DIGITS = 38  # that decimals of 128 bits hold
 _EPOCH = dt.date(1970, 1, 1)
 _PER_DAY = {"day": 1, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
@@ -23,8 +24,8 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
         return pa.large_string()
     if pa.types.is_binary_view(kind):
         return pa.large_binary()
-    if pa.types.is_decimal(kind) and kind.bit_width < 128:
-        return pa.decimal128(kind.precision, kind.scale)
+    if pa.types.is_decimal(kind) and kind.bit_width != 128:
+        return pa.decimal128(kind.precision, kind.scale) if kind.precision <= _DIGITS else pa.float64()
     return kind
 
 

@@ -221,7 +221,7 @@ def release_frame(x: Any, plan: Plan, *, noise: KeyedNoise | None, ids: Any) -> 
     """Release a frame or an array; the same kind of table comes back, without the secret."""
     if not is_frame(x):
         return plan.hider.transform(x, noise=noise, ids=ids)
-    frame = nw.from_native(x, eager_only=True)
+    frame = nw.from_native(as_arrow(x) if isinstance(x, pa.Table) else x, eager_only=True)
     check_columns(plan, frame.columns)
     judged = frame.select([name for name in frame.columns if name in plan.hider.mechanism.encoder.names])
     hidden = nw.from_native(plan.hider.transform(judged.to_native(), noise=noise, ids=ids), eager_only=True)
