@@ -307,7 +307,7 @@ def fit_masked(
     """
     scaling = RankScaling.of(x)
     log_prior = np.log(classes.prior).astype(np.float32)
-    settings = settings_for(*x.shape, options)
+    settings = settings_for(x.shape, options)
     sampler = sampler or training.SubsetSampler(len(features))
     data = MaskedData(scaling(x), s, features.groups, log_prior, settings, sampler, options.seed)
     mark = fingerprint(x, s, features.groups, options.objective, settings, options.folds, options.seed)
@@ -354,8 +354,9 @@ def _choose(
     return choose(curves, masked_rows, fold, STRENGTHS)
 
 
-def settings_for(n: int, columns: int, options: Options) -> training.MaskedSettings:
-    """The schedule for n rows: by steps, so that its cost does not grow with n, nor with more than 1,024 columns."""
+def settings_for(shape: tuple[int, ...], options: Options) -> training.MaskedSettings:
+    """The schedule for rows of a shape: by steps, so that more rows, or more than 1,024 columns, cost no more."""
+    n, columns = shape
     settings = training.MaskedSettings(objective=options.objective)
     batch = int(np.clip(min(n // 8, _BATCH_CELLS // columns), 8, settings.batch))
     steps = settings.steps if options.steps is None else options.steps
