@@ -50,13 +50,3 @@ def test_a_secret_of_too_many_classes_is_refused_with_the_number_and_the_remedy(
         Classes.from_counts(dict.fromkeys(range(MOST_CLASSES + 1), 1000))
     with pytest.raises(LowtideError, match="at most 100"):
         TIDE().fit(np.zeros((2000, 1)), np.arange(2000) % 200)
-
-
-def test_what_features_tell_alone_is_what_masks_of_one_feature_show():
-    rng = np.random.default_rng(1)
-    s = rng.integers(0, 2, 400)
-    x = rng.normal(size=(400, 3)) + s[:, None] * [2.0, 1.0, 0.0]
-    density = TIDE(max_steps=80, progress=False).fit(x, s).artefact
-    expected = np.stack([density.observed(x, np.arange(3) == j) for j in range(3)], axis=1)
-    assert np.abs(expected).max() > 0.1
-    np.testing.assert_allclose(density.alone(x), expected, atol=1e-12)

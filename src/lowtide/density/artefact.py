@@ -287,7 +287,9 @@ class Density:
                 encoder,
                 read_report(config["report"]),
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except LowtideError:
+            raise
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError) as error:
             raise LowtideError(f"{where} lacks or garbles a part of a density; save it again") from error
 
     def _prefixes(self, rows: Any, order: torch.Tensor | None) -> Floats:
