@@ -365,13 +365,24 @@ def check_replaceable(path: Path, *, ours: Callable[[Path], bool], names: frozen
         )
 
 
+def regular(path: str | os.PathLike[str]) -> Path:
+    """Return a path unless it is a pipe, a socket or a device: reading one may wait for ever, or never end."""
+    try:
+        mode = Path(path).stat().st_mode
+    except (OSError, ValueError):
+        return Path(path)  # what is wrong with it is told by whoever opens it
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return Path(path)
+    raise LowtideError(f"{os.fspath(path)} is a pipe or a device, not a file; save what it gives to a file first")
+
+
 def sha256_of(path: Path) -> str:
     """The hash of a file; of a folder, that of the names and hashes of its files in the order of their names.
 
     It is what the card of a release carries, whatever kind of data it is about.
     """
     if not path.is_dir():
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     files = {entry.relative_to(path).as_posix(): entry for entry in path.rglob("*") if entry.is_file()}
     listing = "".join(f"{sha256_of(files[name])}  {name}\n" for name in sorted(files))

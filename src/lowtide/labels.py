@@ -5,9 +5,12 @@ A copy tells the secret in nearly every row, whatever it is called and however i
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -15,10 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike
 
-from lowtide.errors import LowtideError
+from lowtide.errors import LowtideError, LowtideTypeError
 from lowtide.types import Floats, Labels
 
 Label = str | int | float | bool
+MOST_CLASSES = 100  # of a secret: what is answered for every row and feature grows with them
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +49,7 @@ class Classes:
                 f"s has {len(labels)} classes in {rows} rows; for numbers use lowtide.vectors.VectorTIDE, "
                 "for labels merge the rare ones"
             )
+        _check_classes("s", len(labels))
         if single:
             raise LowtideError(
                 f"{single} of the {len(labels)} classes of s have a single row; a held-out estimate needs two or more "
@@ -89,7 +94,20 @@ def plain_labels(s: Any) -> list[Label]:
     values = [value.item() if isinstance(value, np.generic) else value for value in array.tolist()]
     if any(value is None or value != value for value in values):  # noqa: PLR0124 - NaN differs from itself
         raise LowtideError("s has missing values (NaN or None); drop those rows or give them a class of their own")
-    return values
+    return [_plain_label(value) for value in values]
+
+
+def _plain_label(value: Any) -> Label:
+    """A label as JSON can hold it: dates, times and decimals by their text."""
+    if isinstance(value, float) and math.isinf(value):
+        raise LowtideError("s has infinite values; give them a class of their own, such as a text")
+    if isinstance(value, str | int | float):
+        return value
+    if isinstance(value, dt.date | dt.time | Decimal):
+        return str(value)
+    raise LowtideTypeError(
+        f"s has labels of the type {type(value).__name__}; labels are texts, numbers, booleans or dates"
+    )
 
 
 def check_secret_values(name: str, samples: int, values: int, noun: str) -> None:
@@ -111,6 +129,15 @@ def check_secret_values(name: str, samples: int, values: int, noun: str) -> None
         raise LowtideError(
             f"the secret {name!r} has {values} different values in {samples} {noun}s; a secret needs a few: put "
             "numbers into bins, or merge rare values"
+        )
+    _check_classes(f"the secret {name!r}", values)
+
+
+def _check_classes(name: str, values: int) -> None:
+    if values > MOST_CLASSES:
+        raise LowtideError(
+            f"{name} has {values:,} different values, and at most {MOST_CLASSES} can be told apart; merge rare values, "
+            "or put numbers into bins"
         )
 
 

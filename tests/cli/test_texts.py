@@ -401,6 +401,6 @@ def test_ctrl_c_during_a_plan_of_texts_leaves_no_file(tmp_path):
         out, err = process.communicate(timeout=30)
     assert first == "note: 3 texts have no word in them\n"
     assert process.returncode == 130
-    assert err.splitlines()[-1].startswith("stopped; nothing half-done was written")
+    assert err.splitlines()[-1].startswith("interrupted; nothing half-done was written")
     assert out == ""
     assert list(tmp_path.iterdir()) == [odd]

@@ -151,7 +151,7 @@ class ScanArguments:
     """
 
     data: Path = argument(_DATA, "DATA")
-    secret: str = flag(..., "column to protect: never released", metavar="COLUMN")
+    secret: str = flag(..., "column to protect, of 2 to 100 values: never released", metavar="COLUMN")
     json: Path | None = flag(None, _JSON, metavar="FILE")
     report: Path | None = flag(None, "write an HTML report here", metavar="FILE")
     figures: Path | None = flag(None, "write the report's figures here", metavar="DIR")
@@ -173,7 +173,7 @@ class PlanArguments:
     """
 
     data: Path = argument(_DATA, "DATA")
-    secret: str = flag(..., "column to protect: never released", metavar="COLUMN")
+    secret: str = flag(..., "column to protect, of 2 to 100 values: never released", metavar="COLUMN")
     budget: str | None = flag(None, "what the release may tell: 0.02 (nats), 0.03bits, 65%", shown=_default_budgets())
     attacker_accuracy: float | None = flag(None, "budget as the share an attacker may guess right")
     kept: float | None = flag(None, "share of columns, pixels or words to keep, in place of a budget")

@@ -5,7 +5,8 @@ from typing import Any
 import typer
 
 from lowtide.cli.arguments import ShowArguments, VerifyArguments
-from lowtide.cli.console import GATE_FAILED, check_outputs, emit_json, say, say_page
+from lowtide.cli.console import check_outputs, emit_json, say, say_page
+from lowtide.cli.endings import GATE_FAILED
 from lowtide.disclose.card import ReleaseCard
 
 

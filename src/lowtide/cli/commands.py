@@ -13,6 +13,7 @@ from lowtide.auditing.report import HEADER, AuditReport
 from lowtide.bundles import check_bundle_place
 from lowtide.cli import arguments, console
 from lowtide.cli.console import check_outputs, emit_json, naming, note, out, say, show_progress, write_report
+from lowtide.cli.endings import GATE_FAILED
 from lowtide.density.artefact import Density
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.noise import KEY_NAME
@@ -165,7 +166,7 @@ def audit(said: arguments.AuditArguments, given: dict[str, Any]) -> None:
     emit_json(said.json, found.to_json)
     write_report(found, said.report, said.figures)
     if said.fail_above is not None and found.verdict.passed is not True:
-        raise typer.Exit(console.GATE_FAILED)
+        raise typer.Exit(GATE_FAILED)
 
 
 def print_audit(found: AuditReport) -> None:

@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import threading
-import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
@@ -18,12 +17,11 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from lowtide.cli import endings
 from lowtide.errors import LowtideError
 from lowtide.files import write_whole
 from lowtide.formatting import printable
 
-OK, GATE_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
-_STOPPED = "stopped; nothing half-done was written. Run the same command again."
 P = ParamSpec("P")
 R = TypeVar("R")
 STDOUT: ContextVar[TextIO | None] = ContextVar("stdout", default=None)  # where `--json -` goes
@@ -67,7 +65,10 @@ def _ending_tidily() -> Iterator[None]:
 
 
 def reported(verb: Callable[P, R]) -> Callable[P, R]:
-    """Turn errors into one line and an exit code, and warnings into notes; `lowtide --debug` shows tracebacks."""
+    """Turn errors into one line and an exit code, and warnings into notes; `lowtide --debug` shows tracebacks.
+
+    What is not an error of the input is a fault of ours, with an exit code of its own: 1 says that a gate failed.
+    """
 
     @functools.wraps(verb)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -76,18 +77,13 @@ def reported(verb: Callable[P, R]) -> Callable[P, R]:
                 warnings.filterwarnings("always", category=UserWarning)
                 warnings.showwarning = _note_warning
                 return verb(*args, **kwargs)
-        except LowtideError as error:
-            _complain(str(error))
-            raise typer.Exit(BAD_INPUT) from error
-        except OSError as error:
-            _complain(f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}; check path and rights")
-            raise typer.Exit(BAD_INPUT) from error
-        except KeyboardInterrupt as error:
-            err.print(_STOPPED, soft_wrap=True)
-            raise typer.Exit(INTERRUPTED) from error
+        except typer.Exit:
+            raise
         except _Ended as error:
-            err.print(_STOPPED, soft_wrap=True)
+            err.print(endings.STOPPED, soft_wrap=True)
             raise typer.Exit(error.code) from error
+        except (Exception, KeyboardInterrupt) as error:
+            raise typer.Exit(_explain(error)) from error
 
     return run
 
@@ -117,9 +113,26 @@ def show_progress(quiet: bool) -> bool | None:
     return False if quiet or not sys.stderr.isatty() else None
 
 
-def _complain(text: str) -> None:
+def _explain(error: BaseException) -> int:
+    """Say in one line what an exception means, and return the exit code for it."""
+    if isinstance(error, KeyboardInterrupt) or (endings.INTERRUPTS.heard and not isinstance(error, LowtideError)):
+        return endings.INTERRUPTS.end()
     if DEBUG.get():
-        err.print(printable(traceback.format_exc()), soft_wrap=True)
+        err.print(printable(endings.trace_of(error)), soft_wrap=True)
+    code = endings.BAD_INPUT
+    if isinstance(error, LowtideError):
+        text = str(error)
+    elif isinstance(error, OSError):
+        text = f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}; check path and rights"
+    elif endings.is_out_of_memory(error):
+        text = endings.NO_MEMORY
+    else:
+        code, text = endings.FAULT, endings.fault_line(error)
+    _complain(text)
+    return code
+
+
+def _complain(text: str) -> None:
     err.print(Text.assemble(("error:", "bold red"), f" {_one_line(text)}"), soft_wrap=True)
 
 

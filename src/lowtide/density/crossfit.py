@@ -27,6 +27,7 @@ from lowtide.types import Floats, Floats32, Ints
 
 _EVERY = 40  # steps between two looks at the held-out rows
 _COST = 4.0  # of a network's weight 1, in nats a row: a few held-out rows more; measured in everyday_models.py
+_BATCH_CELLS = 1 << 18  # of the batch of one network
 _CHOOSING = 0.7  # of the work of a fit; the rest is the fit on all rows
 
 Tick = Callable[[int], None]
@@ -245,7 +246,7 @@ def fit_masked(
     """
     scaling = RankScaling.of(x)
     log_prior = np.log(classes.prior).astype(np.float32)
-    settings = settings_for(len(x), options)
+    settings = settings_for(x.shape, options)
     sampler = sampler or training.SubsetSampler(len(features))
     data = MaskedData(scaling(x), s, features.groups, log_prior, settings, sampler, options.seed)
     members = Members.of(x, s, features.groups, classes.prior, scaling, options.seed) if everyday else None
@@ -317,10 +318,11 @@ def _choose(
     return choose(curves, masked_rows, fold, STRENGTHS, beside), beside
 
 
-def settings_for(n: int, options: Options) -> training.MaskedSettings:
-    """The schedule for n rows: by steps, so that its cost does not grow with n."""
+def settings_for(shape: tuple[int, ...], options: Options) -> training.MaskedSettings:
+    """The schedule for rows of a shape: by steps, so that more rows, or more than 1,024 columns, cost no more."""
+    n, columns = shape
     settings = training.MaskedSettings(objective=options.objective)
-    batch = int(np.clip(n // 8, 8, settings.batch))
+    batch = int(np.clip(min(n // 8, _BATCH_CELLS // columns), 8, settings.batch))
     steps = settings.steps if options.steps is None else options.steps
     return replace(settings, batch=batch, steps=steps, sparse_steps=steps // 4)
 

@@ -30,7 +30,7 @@ from lowtide.disclose.certificate import Certificate, PolicyName, TwoSided
 from lowtide.disclose.membership import Membership
 from lowtide.disclose.standing import Bound, Standing, Unjudged, rests_on_few
 from lowtide.errors import LowtideError
-from lowtide.files import sha256_of, write_whole
+from lowtide.files import regular, sha256_of, write_whole
 from lowtide.formatting import html_of_markdown
 from lowtide.interface import Attack, DivergenceCurve, Estimate, Guarantee, RowOrder, strongest
 from lowtide.types import Floats
@@ -215,8 +215,9 @@ class ReleaseCard:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ReleaseCard:
         """Read a card that `save` wrote."""
+        place = regular(path)
         try:
-            card = json.loads(Path(path).read_text(encoding="utf-8"))
+            card = json.loads(place.read_text(encoding="utf-8"))
         except OSError as error:
             raise LowtideError(f"cannot read {path}: {error.strerror}") from error
         except (ValueError, RecursionError) as error:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from lowtide.checks import LowtideError, LowtideTypeError, count
-from lowtide.files import PRIVATE, write_whole
+from lowtide.files import PRIVATE, regular, write_whole
 from lowtide.types import Floats, Ints
 
 KEY_BYTES = 32
@@ -289,7 +289,7 @@ def keyed_order(n: int, noise: KeyedNoise | None) -> Ints:
 
 def open_key(path: str | Path, *, make: bool = True) -> bytes:
     """The key in a file: 32 bytes as 64 hexadecimal digits; it is made where there is none, unless told otherwise."""
-    file = Path(path)
+    file = regular(path)
     if make and not file.exists():
         try:
             write_whole(file, new_key().hex() + "\n", rights=PRIVATE, new=True)

@@ -289,6 +289,10 @@ def card_paths(out: Path, *, folder: bool | None = None) -> dict[str, Path]:
         out: the release.
         folder: whether it is a folder, whose whole name counts; by default whether one stands there.
     """
+    if out.name in ("", ".."):  # `.` and its like have a name only when they are written out
+        out = out.resolve()
+    if not out.name:
+        raise LowtideError(f"{out} cannot be a release, since no card can stand beside it; name a file or a folder")
     stem = out.name if (out.is_dir() if folder is None else folder) else out.stem
     return {name: out.with_name(f"{stem}.{name}") for name in ("card.json", "card.md")}
 

@@ -4,7 +4,7 @@ Opening images by their headers: which can be used, what size they have, and wha
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,13 +15,14 @@ import numpy as np
 from lowtide.checks import LowtideError, check_rows, count
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import note
+from lowtide.images.archive import NO_LABELS, open_npz
 from lowtide.images.encoder import Chosen, Images, as_images
 from lowtide.images.files import Header, Size, UnusableError, look, quiet, spread
-from lowtide.images.folder import NO_LABELS, FileImages, ImageFolder, Skipped, cached, open_npz
+from lowtide.images.folder import FileImages, ImageFolder, Skipped, cached
 from lowtide.images.layouts import list_folder, take_rows
 from lowtide.images.mechanism import FixedPatches
 from lowtide.images.names import names_tell, pair
-from lowtide.images.options import ImageOptions
+from lowtide.images.options import ImageOptions, check_pixels
 from lowtide.interface import TextTable
 from lowtide.labels import check_secret_values, copy_note, near_copies, read_classes, refuse_copies
 from lowtide.progress import progress_bar
@@ -61,12 +62,15 @@ def open_images(
     place = Path(path)
     for name, value in zip(("width", "height"), resize or (), strict=False):
         count(f"the {name} to resize to", value, 1)
+    if resize is not None:
+        check_pixels(*resize)
     if place.suffix.lower() == ".npz" and not place.is_dir():
         return _open_archive(existing(place), resize=resize, strict=strict, grey=grey)
     if not place.is_dir():
         raise LowtideError(f"{place} is not a folder of images or an .npz file; check the path")
     listing = list_folder(place)
-    headers = _look_at(place, listing.names, thorough=thorough, progress=progress)
+    look_at = partial(_look, place, thorough=thorough, resized=resize is not None)
+    headers = _look_at(look_at, listing.names, thorough=thorough, progress=progress)
     bad: dict[str, list[str]] = {}
     for name, header in zip(listing.names, headers, strict=True):
         if isinstance(header, str):
@@ -80,6 +84,7 @@ def open_images(
         raise LowtideError(f"{place} has no image that can be used; {skipped or 'the labels name none'}")
     good = [header for header in headers if isinstance(header, Header)]
     width, height = resize or _one_size(good, place)
+    check_pixels(width, height, len(good))
     names = tuple(listing.names[row] for row in kept)
     shape = (height, width, 1 if grey or all(header.grey for header in good) else 3)
     labels = take_rows(listing.labels, kept)
@@ -98,9 +103,10 @@ def _open_archive(place: Path, *, resize: Size | None, strict: bool, grey: bool)
     )
 
 
-def _look_at(root: Path, names: Sequence[str], *, thorough: bool, progress: bool | None) -> list[Header | str]:
+def _look_at(
+    check: Callable[[str], Header | str], names: Sequence[str], *, thorough: bool, progress: bool | None
+) -> list[Header | str]:
     """The header of every file, or the reason why it has none."""
-    check = partial(_look, root, thorough=thorough)
     found: list[Header | str] = []
     with progress_bar("looking at images", len(names), progress) as tick, quiet():
         for start in range(0, len(names), _BATCH):
@@ -111,9 +117,9 @@ def _look_at(root: Path, names: Sequence[str], *, thorough: bool, progress: bool
     return found
 
 
-def _look(root: Path, name: str, *, thorough: bool) -> Header | str:
+def _look(root: Path, name: str, *, thorough: bool, resized: bool) -> Header | str:
     try:
-        return look(root / name, thorough=thorough)
+        return look(root / name, thorough=thorough, resized=resized)
     except UnusableError as error:
         return str(error)
 
@@ -192,6 +198,7 @@ def _open_array(x: Any, secret: Any) -> Dataset:
     if isinstance(secret, str):
         raise LowtideError(f"an array of images has no column {secret!r}; give the values of the secret, one per image")
     images, labels = as_images(x), np.asarray(secret)
+    check_pixels(images.shape[1], images.shape[0], len(images))
     check_rows("the secret", labels.shape, len(images), "images", flat=True)
     return Dataset("images", "images", images, "secret", labels, np.ones(len(labels), bool), source=ImageSource())
 

@@ -22,8 +22,9 @@ import pyarrow as pa
 from lowtide.checks import LowtideError, count
 from lowtide.files import PRIVATE, cannot_write, whole_path, write_whole
 from lowtide.images import layouts
+from lowtide.images.archive import NAMES, ArrayImages
 from lowtide.images.files import encode, spread
-from lowtide.images.folder import NAMES, ArrayImages, ImageFolder
+from lowtide.images.folder import ImageFolder
 from lowtide.images.names import mapping_text, shuffled_names
 from lowtide.table_files.formats import AnyPath, find_column
 from lowtide.table_files.writing import Writer

@@ -44,8 +44,8 @@ class Learnt(NamedTuple):
     span: Span | None = None
 
 
-def learn(column: Any) -> Learnt:
-    """Look at a narwhals column for the first time."""
+def learn(column: Any, *, most: int = _MOST_CATEGORIES) -> Learnt:
+    """Look at a narwhals column for the first time; of a column of text, tell at most so many categories apart."""
     _refuse_unreadable(column)
     leakage: DateUnit | None = None
     if holds_dates(column):
@@ -56,7 +56,7 @@ def learn(column: Any) -> Learnt:
         values = _floats(column)
         present = values[~np.isnan(values)]
     else:
-        categories, other = _categories(column)
+        categories, other = _categories(column, most)
         return Learnt(categories, other=other)
     single = _single(present, column)  # refuses what is infinite
     span = span_of(present.min(), present.max()) if len(present) else ()
@@ -241,7 +241,7 @@ def _are_names(different: int, rows: int) -> bool:
     return rows >= _NAMING_ROWS and different > rows / 2
 
 
-def _categories(column: Any) -> tuple[tuple[str, ...], bool]:
+def _categories(column: Any, most: int) -> tuple[tuple[str, ...], bool]:
     """The categories of a column of text, and whether the last one stands for all that are not listed."""
     texts = [str(value) for value in column.to_list()]
     counts = Counter(texts)
@@ -250,10 +250,11 @@ def _categories(column: Any) -> tuple[tuple[str, ...], bool]:
             f"column {column.name!r} holds {len(counts)} different texts in {len(texts)} rows, too many to be "
             "categories; drop it if it names rows, or merge rare values"
         )
-    if len(counts) <= _MOST_CATEGORIES:
+    if len(counts) <= most:
         return tuple(sorted(counts)), False
     missing = {text for text, gone in zip(texts, column.is_null().to_list(), strict=True) if gone}
-    frequent = sorted(counts.keys() - missing, key=lambda text: (-counts[text], text))[:_KEPT_CATEGORIES]
+    frequent = sorted(counts.keys() - missing, key=lambda text: (-counts[text], text))
+    frequent = frequent[: min(_KEPT_CATEGORIES, max(1, most - 1 - len(missing)))]
     other = OTHER
     while other in counts:
         other += "_"

@@ -16,15 +16,17 @@ from lowtide.interface import TextTable
 from lowtide.labels import check_secret_values, copy_note, near_copies, refuse_copies
 from lowtide.protocols import Dataset, Locks, Matched, PlanView
 from lowtide.table_files.formats import as_arrow, find_column, is_frame, is_judged, is_moment, type_word
+from lowtide.table_files.plain import decoded
 from lowtide.table_files.reading import batches, read, schema_like
 from lowtide.table_files.shuffling import read_places
-from lowtide.tables.encoder import read_shown, read_table, take_rows
+from lowtide.tables.encoder import MOST_CATEGORIES, category_cap, read_shown, read_table, take_rows
 from lowtide.tables.options import TableOptions
 from lowtide.tables.policies import FixedColumns
 from lowtide.tables.scan import UNJUDGED, Description, describe
 from lowtide.types import Ints
 
 _SECRET = "secret"
+_MOST_COLUMNS = 3000  # 2,000 columns of 500 rows are scanned in a minute of processor time
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +70,7 @@ def _open_array(x: Any, secret: Any) -> Dataset:
 
 
 def _with_secret(table: pa.Table, secret: str, name: str) -> Dataset:
+    table = table.set_column(table.column_names.index(secret), secret, decoded(table[secret]))
     known = pc.invert(pc.is_null(table[secret], nan_is_null=True))
     whole, table = len(table), table.filter(known)
     if len(table) < whole:
@@ -77,12 +80,14 @@ def _with_secret(table: pa.Table, secret: str, name: str) -> Dataset:
     check_secret_values(secret, len(table), pc.count_distinct(table[secret]).as_py(), "row")
     description = describe(table, secret=secret)
     unjudged = tuple(one.name for one in description.columns if one.kind in UNJUDGED and one.name != secret)
-    judged = [column for column in table.column_names if column not in (*unjudged, secret)]
+    left_out = {*unjudged, secret}
+    judged = [column for column in table.column_names if column not in left_out]
     if not judged:
         raise LowtideError(f"{name} has no column beside the secret that could be judged")
-    values = table[secret].to_pylist()
-    # Dates as texts, since labels are kept as JSON.
-    labels = np.array(list(map(str, values)) if is_moment(table[secret].type) else values)
+    _check_size(name, description, judged)
+    # Dates and decimals as texts, since labels are kept as JSON.
+    as_text = is_moment(table[secret].type) or pa.types.is_decimal(table[secret].type)
+    labels = np.array((pc.cast(table[secret], pa.string()) if as_text else table[secret]).to_pylist())
     copies = near_copies(table.drop_columns([secret]), np.unique(labels.astype(str), return_inverse=True)[1])
     for text in (*description.notes, *(copy_note(column, secret) for column in copies)):
         note(text)
@@ -90,6 +95,22 @@ def _with_secret(table: pa.Table, secret: str, name: str) -> Dataset:
     return Dataset(
         "tables", name, table.select(judged), secret, labels, np.asarray(known), source=source, unjudged=unjudged
     )
+
+
+def _check_size(name: str, description: Description, judged: Sequence[str]) -> None:
+    """Refuse more columns than can be judged in reasonable time, and say where rare values are merged."""
+    if len(judged) > _MOST_COLUMNS:
+        raise LowtideError(
+            f"{name} has {len(judged):,} columns to judge, and at most {_MOST_COLUMNS:,} can be; drop those that "
+            "nobody needs, or judge them in parts"
+        )
+    wanted = set(judged)
+    counts = [column.distinct for column in description.columns if column.kind == "text" and column.name in wanted]
+    if sum(counts) > MOST_CATEGORIES:
+        note(
+            f"the columns of text have {sum(counts):,} different values in all, and {MOST_CATEGORIES:,} are told "
+            f"apart: beyond {category_cap(counts):,} a column, the rare ones count as one value"
+        )
 
 
 def read_types(types: Sequence[str]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Tables as numbers: arrays, data frames of any library, sparse matrices and tensors, read the same way twice."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ from lowtide.features import Features
 from lowtide.tables.columns import DateUnit, Learnt, Span, check_finite, learn, names_rows, numbers, one_hot, span_of
 from lowtide.types import Floats, Floats32
 
+MOST_CATEGORIES = 2000  # of all columns of a table together
 _BLOCK = 8192
 Rows = Any
 """(n, columns) float32: a NumPy array, a memory map, or a scipy CSR array."""
@@ -168,6 +169,10 @@ def read_table(x: Any) -> tuple[Rows, TableEncoder]:
     if len(set(names)) < len(names):
         raise LowtideError("X has several columns of the same name; rename them")
     learnt = [learn(frame.get_column(name)) for name in frame.columns]
+    cap = category_cap([len(one.categories or ()) for one in learnt])
+    for j, name in enumerate(frame.columns):
+        if len(learnt[j].categories or ()) > cap:
+            learnt[j] = learn(frame.get_column(name), most=cap)
     encoder = TableEncoder(names, *(tuple(part) for part in zip(*learnt, strict=True)))
     return encoder._encode_frame(frame), encoder
 
@@ -194,6 +199,20 @@ def _array_spans(x: Any) -> tuple[Span | None, ...]:
     array = x.detach().cpu().numpy() if hasattr(x, "detach") else np.asarray(x)
     array = array if array.dtype.kind in "biuf" else array.astype(np.float64)
     return tuple(map(span_of, array.min(axis=0).tolist(), array.max(axis=0).tolist()))
+
+
+def category_cap(counts: Sequence[int]) -> int:
+    """How many categories a column may have, so that columns with so many categories have `MOST_CATEGORIES` in all.
+
+    Each category is a column of numbers, and the time and memory of a fit grow with them.
+    """
+    left, rest = MOST_CATEGORIES, sorted(counts)
+    for place, count in enumerate(rest):
+        share = left // (len(rest) - place)
+        if count > share:
+            return max(2, share)
+        left -= count
+    return max(rest, default=0)
 
 
 def take_rows(x: Any, index: ArrayLike) -> Any:

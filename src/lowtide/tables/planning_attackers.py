@@ -330,7 +330,7 @@ def unlearnt(rows: Floats32, classes: Classes) -> float:
 def _networks(rows: Floats32, codes: Ints, log_prior: Floats32, fold: Ints, options: Options, tick: Tick) -> Floats32:
     """Out-of-fold scores (candidates, judged, |S|) of networks of every sparsity; a fold stops where the others say."""
     one = np.zeros(rows.shape[1], dtype=np.intp)  # all columns are one feature: they are only seen together
-    settings = crossfit.settings_for(len(rows), options)
+    settings = crossfit.settings_for(rows.shape, options)
     z = RankScaling.of(rows)(rows)
     data = crossfit.MaskedData(z, codes, one, log_prior, settings, Whole(1), options.seed)
     masked_rows = _about(z, codes, log_prior, fold != _NEVER)

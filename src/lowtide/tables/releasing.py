@@ -17,7 +17,7 @@ from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.disclose.plan_file import Plan
 from lowtide.protocols import Changed
 from lowtide.table_files.carried import numbered, only_listed, without_carried
-from lowtide.table_files.formats import find_column, is_frame
+from lowtide.table_files.formats import as_arrow, find_column, is_frame
 from lowtide.table_files.reading import batches, schema_like
 from lowtide.table_files.shuffling import Shuffling, order_beside
 from lowtide.table_files.writing import Writer
@@ -82,7 +82,7 @@ def release_frame(x: Any, plan: Plan, *, noise: KeyedNoise | None, ids: Any) -> 
     """Release a frame or an array; the same kind of table comes back, without the secret."""
     if not is_frame(x):
         return _changed(plan.hider.disclose(x, noise=noise, ids=ids), plan)
-    frame = nw.from_native(numbered(x), eager_only=True)
+    frame = nw.from_native(as_arrow(x) if isinstance(x, pa.Table) else numbered(x), eager_only=True)
     check_columns(plan, frame.columns)
     mechanism = plan.hider.mechanism
     judged = frame.select([name for name in frame.columns if name in mechanism.encoder.names])

@@ -22,7 +22,7 @@ from lowtide.labels import read_classes
 from lowtide.splits import STREAMS, generator_for, three_tenths
 from lowtide.table_files.formats import as_arrow, check_schema, find_column, is_judged, is_text, type_word
 from lowtide.tables.encoder import take_rows
-from lowtide.types import Floats
+from lowtide.types import Floats, Ints
 
 Kind = Literal["number", "integer", "boolean", "text", "date", "identifier", "constant", "empty", "other"]
 UNJUDGED = ("identifier", "other")  # kinds that nobody judges
@@ -188,6 +188,7 @@ def _percent(share: float) -> str:
 
 _HELD_OUT_ROWS = 4000
 _ORDERS = 16
+_ANSWERS = 1 << 24  # doubles that the answers for some rows may take
 
 
 @dataclass(frozen=True)
@@ -317,11 +318,8 @@ def scan(
     if not isinstance(density, Density):
         raise LowtideError("a scan needs a secret of finitely many values; put numbers into bins first")
     held = rng.permutation(held)[:_HELD_OUT_ROWS]
-    judged, at = take_rows(x, held), (np.arange(len(held)), slice(None), density.classes.encode(labels[held]))
-    shares = density.shapley(judged, orders=_ORDERS, seed=STREAMS["table scan"]).values[at]
-    steps = np.asarray(density.conditionals(judged), dtype=np.float64)[at]
-    m = len(density.features)
-    alone = np.stack([density.observed(judged, np.arange(m) == j)[at[0], at[2]] for j in range(m)], axis=1)
+    judged, own = take_rows(x, held), density.classes.encode(labels[held])
+    shares, steps, alone = _by_rows(density, judged, own)
     features = tuple(
         FeatureLeak(name, *(information_of(values[:, j], level) for values in (shares, steps, alone)))
         for j, name in enumerate(density.features.names)
@@ -337,3 +335,20 @@ def scan(
         secret,
         columns,
     )
+
+
+def _by_rows(density: Density, x: Any, own: Ints) -> tuple[Floats, Floats, Floats]:
+    """What each feature tells of the true class of each row: order-free, in order and alone, three times (n, m).
+
+    Some rows at a time: with all classes of all features they would not fit into memory.
+    """
+    size = max(1, _ANSWERS // (len(density.features) * len(density.classes.labels)))
+    parts = []
+    for start in range(0, len(own), size):
+        place = np.arange(start, min(start + size, len(own)))
+        some, at = take_rows(x, place), (np.arange(len(place)), slice(None), own[place])
+        shares = density.shapley(some, orders=_ORDERS, seed=STREAMS["table scan"]).values[at]
+        steps = np.asarray(density.conditionals(some), dtype=np.float64)[at]
+        parts.append((shares, steps, density.alone(some)[at]))
+    shares, steps, alone = (np.concatenate(kind) for kind in zip(*parts, strict=True))
+    return shares, steps, alone

@@ -17,7 +17,7 @@ from lowtide.checks import LowtideError, check_rows, one_of
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import note
-from lowtide.files import PRIVATE
+from lowtide.files import PRIVATE, regular
 from lowtide.interface import TextTable
 from lowtide.labels import check_secret_values, copy_note, near_copies, refuse_copies
 from lowtide.protocols import Changed, Dataset, Locks, Matched, PlanView
@@ -72,7 +72,7 @@ def _stop_words(stop: str | None) -> Any:
     if stop in (None, "english"):
         return stop
     try:
-        return tuple(Path(str(stop)).read_text(encoding="utf-8").split())
+        return tuple(regular(str(stop)).read_text(encoding="utf-8").split())
     except (OSError, UnicodeError):
         raise LowtideError(
             f"stop must be `english` or a file of words in UTF-8, got {stop!r}; check the path"
