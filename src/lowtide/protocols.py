@@ -138,13 +138,7 @@ class ReleaseJob(Protocol):
         ...
 
     def sink(self, out: Path, staged: Callable[..., Path]) -> AbstractContextManager[Any]:
-        """Where batches go. It has `write(changed)`.
-
-        Args:
-            out: the release.
-            staged: gives the place to write what is to appear at a path: the release, and what `Modality.beside`
-                names; a `lowtide.files.Staging`, which puts all of it in place together.
-        """
+        """Where batches go, an object with `write(changed)`; `staged`, a `Staging`, gives the place of every file."""
         ...
 
     def batches(self) -> Iterator[Any]:

@@ -6,7 +6,7 @@ place, writes. What differs between kinds of data is asked of their `Modality`.
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +21,15 @@ from lowtide.density.tide import TIDE
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.certificate import PolicyName
-from lowtide.disclose.noise import KEY_NAME, open_noise
 from lowtide.disclose.obfuscator import Obfuscator
-from lowtide.disclose.plan_file import Plan, Release, Tally, card_paths, find_card, release_object, released_order
+from lowtide.disclose.plan_file import Plan, Release, card_paths, find_card
+from lowtide.disclose.releasing import Tally, check_apart, noise_of, release_object, released_order, write_release
 from lowtide.disclose.standing import Unjudged, judged_by_nobody
 from lowtide.errors import LowtideError, LowtideTypeError, note
-from lowtide.files import Staging, sha256_of, write_whole
+from lowtide.files import Staging
 from lowtide.options import read_options
-from lowtide.progress import progress_bar
-from lowtide.protocols import Dataset, Locks, Matched, Modality, ReleaseJob
-from lowtide.report.html import write_report
-from lowtide.report.sections import make_report
+from lowtide.protocols import Locks, Matched, Modality
+from lowtide.report.results import ResultReport
 
 _WARN_BUDGET = 0.5  # nats about any class, for one text
 _COMMON = ("kept", "epsilon", "delta", "lam", "certify", "strict")  # options of a plan of any kind
@@ -67,7 +65,8 @@ def scan(
     estimator = TIDE(modality.features(said), max_steps=steps, random_state=seed, progress=progress)
     found = replace(modality.scan(opened, estimator, said), surface=examine_data(modality, opened, seed))
     title = f"{opened.name}: what it tells about {opened.secret}"
-    return replace(found, writer=_Writer(modality, title, opened, found, single=getattr(said, "samples", 0), seed=seed))
+    single = getattr(said, "samples", 0)
+    return replace(found, writer=ResultReport(modality, title, opened, found, single=single, seed=seed))
 
 
 def plan(
@@ -128,7 +127,7 @@ def plan(
     card = replace(hider.card_, unjudged=unjudged, order=order)
     hidden, layout = replace(hider.hider_, card=card), modality.layout(opened, said, locks, utility)
     made = Plan(modality.name, opened.secret, layout, hidden)
-    writer = _Writer(modality, f"{opened.name}: a plan to hide {opened.secret}", opened, plan=made, card=card)
+    writer = ResultReport(modality, f"{opened.name}: a plan to hide {opened.secret}", opened, plan=made, card=card)
     return replace(made, writer=writer)
 
 
@@ -164,40 +163,22 @@ def release(
         options, ids = {**options, "ids": ids}, None
     said = _options(made.modality, "release", options)
     if not is_file:
-        return release_object(data, made, ids, _noise(made, plan, key_file, fresh=fresh_noise), said)
+        return release_object(data, made, ids, noise_of(made, plan, key_file, fresh=fresh_noise), said)
     if out is None:
         raise LowtideError("a file or folder is released into another one; say where with out=")
     extra = made.modality.beside(Path(out), said)
-    _check_apart([data, plan, key_file], [Path(out), *card_paths(Path(out)).values(), *extra.values()])
+    check_apart([data, plan, key_file], [Path(out), *card_paths(Path(out)).values(), *extra.values()])
     job = made.modality.release_job(Path(data), made, said, ids=ids, progress=progress)
     with Staging(out) as staging:
-        noise = _noise(made, plan, key_file, fresh=fresh_noise)
+        noise = noise_of(made, plan, key_file, fresh=fresh_noise)
         shuffled = getattr(said, "shuffle", None)
         if shuffled:
             job.shuffle(noise)
         tally = Tally(replace(made.card, order=released_order(made, shuffled)), made.digest)
-        card, cards = _write(job, tally, Path(out), staging, noise=noise, progress=progress)
+        card, cards = write_release(job, tally, Path(out), staging, noise=noise, progress=progress)
         staging.commit()
     kept = {name: path for name, path in extra.items() if path.exists()}
     return Release(Path(out), card, made.modality.nouns, {"released": Path(out), **cards, **kept})
-
-
-def _write(
-    job: ReleaseJob, tally: Tally, target: Path, staging: Staging, *, noise: Any, progress: bool | None
-) -> tuple[ReleaseCard, dict[str, Path]]:
-    """Write a release and its card, to be put in place together; the card, and where its files go."""
-    with job.sink(target, staging) as sink, progress_bar("releasing", job.total or 1, progress) as tick:
-        for batch in job.batches():
-            changed = job.change(batch, noise)
-            sink.write(changed)
-            tally.add(changed)
-            tick(min(tally.rows, job.total or 1))
-        job.finish()
-    card = tally.card(sha256_of(staging(target)))
-    cards = card_paths(target, folder=staging(target).is_dir())
-    for name, path in cards.items():
-        write_whole(staging(path), card.files()[name])
-    return card, cards
 
 
 def audit(
@@ -258,7 +239,7 @@ def audit(
     )
     name = Path(release).name if isinstance(release, (str, os.PathLike)) else data.name
     title = f"{name}: what it still tells about {data.secret}"
-    return replace(found, writer=_Writer(modality, title, data, plan=made, audit=found, card=known))
+    return replace(found, writer=ResultReport(modality, title, data, plan=made, audit=found, card=known))
 
 
 def _refuse_unordered(card: ReleaseCard | None, options: Any) -> None:
@@ -305,39 +286,6 @@ def verify(card: ReleaseCard | str | Path, data: str | Path, plan: Plan | str | 
     return found.matches(data)
 
 
-@dataclass(frozen=True, eq=False)
-class _Writer:
-    """Writes the report of a result, from the data it is about."""
-
-    modality: Modality
-    title: str
-    data: Dataset
-    scan: Any = None
-    plan: Plan | None = None
-    audit: AuditReport | None = None
-    card: ReleaseCard | None = None
-    single: int = 0
-    seed: int = 0
-
-    def __call__(self, path: Path, *, figures: Path | None = None, scan: Any = None) -> list[Path]:
-        """Write the page and its figures."""
-        hider, found = None if self.plan is None else self.plan.hider, scan or self.scan
-        view = None
-        if found is not None or hider is not None:
-            view = self.modality.view(self.data.samples, scan=found, hider=hider, single=self.single, seed=self.seed)
-        page = make_report(
-            self.title,
-            self.data.secret,
-            self.modality,
-            scan=found,
-            plan=None if hider is None else self.modality.outline(hider),
-            audit=self.audit,
-            card=self.card,
-            view=view,
-        )
-        return write_report(page, path, figures=figures)
-
-
 def read_gate(limit: Gate | float | str | None) -> Gate | None:
     """The limit of an audit from what a user writes."""
     if limit is None or isinstance(limit, Gate):
@@ -373,33 +321,6 @@ def _options(modality: Modality, verb: str, given: Mapping[str, Any]) -> Any:
 def outputs_of(plan: Plan, out: Path, options: Mapping[str, Any]) -> dict[str, Path]:
     """Every file that a release writes besides itself, by what it is."""
     return {**card_paths(out), **plan.modality.beside(out, _options(plan.modality, "release", options))}
-
-
-def _noise(made: Plan, plan: Plan | str | Path, key_file: str | Path | None, *, fresh: bool) -> Any:
-    """Where noise is drawn from: one key for all releases by the plans of a folder, unless fresh noise is asked for."""
-    if fresh and key_file is not None:
-        raise LowtideError("fresh noise needs a key that nobody keeps; leave out the key file, or fresh_noise")
-    if not made.hider.mechanism.draws:
-        return None
-    if fresh:
-        note("fresh noise: several releases of the same data under fresh noise average it away")
-        return open_noise(None)
-    if key_file is None and isinstance(plan, Plan):
-        return plan.noise
-    file = Path(plan).resolve().parent / KEY_NAME if key_file is None else Path(key_file)  # type: ignore[arg-type]
-    if not file.exists():
-        note(f"the key of the noise is kept in {file}: never share it")
-    return open_noise(file)
-
-
-def _check_apart(reads: Sequence[Any], writes: Sequence[Path]) -> None:
-    """Refuse to write onto a file or folder that a release is made from."""
-    read = {os.path.realpath(path) for path in reads if isinstance(path, (str, os.PathLike))}
-    for path in writes:
-        if os.path.realpath(path) in read:
-            raise LowtideError(
-                f"the release would overwrite {path}, which it is made from; name another file or folder"
-            )
 
 
 def _plan_for(plan: Plan | str | Path | None, modality: Modality) -> Plan | None:

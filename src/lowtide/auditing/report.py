@@ -172,12 +172,7 @@ def audit_samples(
     level = float(within("level", options.get("level", 0.95), 0.0, 1.0, low_open=True, high_open=True))
     if epsilon is not None:
         within("epsilon", epsilon, 0.0, math.inf, high_open=True)
-    kind = modalities.of(release)
-    if clean is not None and kind.count(clean) != kind.count(release):
-        raise LowtideError(
-            f"clean has {kind.count(clean)} rows and the release {kind.count(release)}; "
-            "they must be the same rows, in the same order"
-        )
+    kind = _kind_of(release, clean)
     attacks = attack(release, labels, clean=clean, curve=True, **options)
     seed, groups = options.get("seed", 0), options.get("groups")
     surface = examine(kind, release, labels, position=position, groups=groups, seed=seed, level=level)
@@ -198,6 +193,17 @@ def audit_samples(
         verdict=verdict,
         surface=surface,
     )
+
+
+def _kind_of(release: Any, clean: Any) -> Modality:
+    """The kind of the samples; refuses clean samples that are not as many."""
+    kind = modalities.of(release)
+    if clean is not None and kind.count(clean) != kind.count(release):
+        raise LowtideError(
+            f"clean has {kind.count(clean)} rows and the release {kind.count(release)}; "
+            "they must be the same rows, in the same order"
+        )
+    return kind
 
 
 def _measured(kind: Modality, clean: Any, release: Any, peak: float | None) -> tuple[Change | None, str | None]:

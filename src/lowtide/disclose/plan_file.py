@@ -13,7 +13,7 @@ import html
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,13 @@ from typing import Any
 from lowtide import modalities
 from lowtide.bundles import check_bundle_place, check_seal, digest_of, read_bundle, read_config, seal, write_bundle
 from lowtide.disclose.budget import check_card
-from lowtide.disclose.card import Feature, ReleaseCard
-from lowtide.disclose.noise import KeyedNoise, keyed_order, open_key, open_noise
+from lowtide.disclose.card import ReleaseCard
+from lowtide.disclose.noise import KeyedNoise, open_key, open_noise
 from lowtide.errors import LowtideError, note
 from lowtide.files import PRIVATE, sha256_of, write_whole
 from lowtide.formatting import html_of, text_of, visible
-from lowtide.interface import Reported, RowOrder
-from lowtide.protocols import Changed, Modality, Nouns, PlanView
+from lowtide.interface import Reported
+from lowtide.protocols import Modality, Nouns, PlanView
 
 FORMAT = "lowtide-plan"
 VERSION = 5
@@ -211,75 +211,6 @@ class Release:
 
     def _repr_html_(self) -> str:
         return self.card._repr_html_()
-
-
-def release_object(data: Any, made: Plan, ids: Any, noise: KeyedNoise | None, options: Any) -> Release:
-    """Release an object in memory, in random order where that was asked for.
-
-    Args:
-        data: n samples.
-        made: the plan.
-        ids: (n,) what tells samples apart where noise is drawn; `None` otherwise.
-        noise: where noise is drawn from, if any is.
-        options: of the kind.
-    """
-    kind, shuffled, order = made.modality, getattr(options, "shuffle", None), None
-    if shuffled:
-        order = keyed_order(kind.count(data), noise)
-        data = kind.reorder(data, order)
-        if ids is not None:
-            listed = list(ids)
-            ids = [listed[place] for place in order]
-    changed = kind.release_object(data, made, noise=noise, ids=ids)
-    tally = Tally(replace(made.card, order=released_order(made, shuffled)), made.digest)
-    tally.add(changed)
-    return Release(changed.samples, tally.card(None), kind.nouns, order=order)
-
-
-def released_order(made: Plan, shuffled: bool | None) -> RowOrder | None:
-    """What the card of a release says of its order; a note where an order that tells the secret is kept."""
-    planned = made.card.order
-    if planned is None:
-        return None if shuffled is None else RowOrder(None, False, shuffled)
-    if planned.tells and shuffled is False:
-        nouns = made.modality.nouns
-        note(
-            f"the order of the {nouns.rows} told the {made.secret} in the reference data, and it is kept; to hide it, "
-            f"{nouns.reorder}"
-        )
-    return replace(planned, shuffled=shuffled)
-
-
-class Tally:
-    """What the card says of the samples that are released, counted batch by batch."""
-
-    def __init__(self, card: ReleaseCard, plan_digest: str) -> None:
-        self._card, self.rows = replace(card, plan_sha256=plan_digest), 0
-        self._hidden: Any = None
-        self._units = self._changed = 0.0
-        self._blank = self._beyond = 0
-
-    def add(self, changed: Changed) -> None:
-        """Count a batch."""
-        self.rows += changed.rows
-        self._units += changed.units
-        self._changed += changed.changed
-        self._blank += changed.blank
-        self._beyond += changed.beyond
-        if changed.hidden is not None:
-            self._hidden = changed.hidden if self._hidden is None else self._hidden + changed.hidden
-
-    def card(self, sha256: str | None) -> ReleaseCard:
-        """The card of the plan, with the figures of these samples and the hash of what was written, if anything."""
-        features = self._card.features
-        if self._hidden is not None:
-            shares = (self._hidden / self.rows).tolist()
-            features = tuple(Feature(old.name, share) for old, share in zip(features, shares, strict=True))
-        changed = self._changed / self._units if self._units else self._card.changed
-        unjudged = replace(self._card.unjudged, blank=self._blank, beyond=self._beyond)
-        return replace(
-            self._card, features=features, rows=self.rows, changed=changed, unjudged=unjudged, data_sha256=sha256
-        )
 
 
 def card_paths(out: Path, *, folder: bool | None = None) -> dict[str, Path]:
