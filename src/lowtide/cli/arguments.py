@@ -322,7 +322,7 @@ class DemoArguments:
     """
 
     out: Path = flag(Path("out/demo"), "where to write", metavar="DIR")
-    budget: str = flag("0.02", "what the release may tell")
+    budget: str = flag("0.06", "what the release may tell; 944 people cannot show much less to be kept")
     json: Path | None = flag(None, _JSON, metavar="FILE")
     seed: int = flag(0, "of every random draw")
     quiet: bool = flag(False, "no progress bars")
