@@ -126,7 +126,7 @@ def plan_of(grid: Grid) -> Plan:
     none, order = np.zeros(len(grid), dtype=bool), np.argsort(~hidden, kind="stable")
     policy = FixedPatches(grid, hidden, order, none, none, (), np.zeros(len(grid)))
     hider = ImageHider(policy, ImageMechanism(grid, "redact", None), card)
-    return Plan("images", "secret", {"resize": None, "grey": False}, hider)
+    return Plan("images", "secret", {"resize": None, "grey": False, "kept": []}, hider)
 
 
 def main() -> None:

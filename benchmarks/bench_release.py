@@ -89,7 +89,7 @@ def make_plan(path: Path, seed: int) -> None:
     card = Obfuscator(tide, keep=keep, hide=list(_HIDDEN), budget=1.0, progress=False).fit(x, s).card_
     plan = FixedColumns(features, hidden, (), np.full(len(features), np.nan))
     columns = {field.name: type_word(field.type) for field in sample.schema}
-    layout: dict[str, object] = {"columns": columns, "identifiers": [], "kept": [], "utility": None}
+    layout: dict[str, object] = {"columns": columns, "blank": [], "kept": [], "utility": None}
     Plan("tables", _SECRET, layout, TableHider(plan, mechanism, card)).save(path)
 
 

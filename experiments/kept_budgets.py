@@ -24,11 +24,12 @@ from lowtide.disclose.certificate import PolicyName
 from lowtide.disclose.rehearsal import Goal, Planner, Task
 from lowtide.disclose.standing import STATES
 from lowtide.errors import LowtideError
+from lowtide.progress import progress_bar
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.types import Floats, Labels
 from lowtide.worlds import EnumerableWorld, ExactRelease
 
-_SIZES = (300, 500, 1000, 2000, 5000)
+_SIZES = {300: 3, 500: 3, 1000: 3, 2000: 2, 5000: 1}  # rows, and how often each case is drawn
 _BUDGETS = (Budget(0.02), Budget(0.05), Budget.bits(0.15), Budget.accuracy(0.1))  # an accuracy: so much above a guess
 _HOW: tuple[tuple[PolicyName, str], ...] = (
     ("fixed", "redact"),
@@ -37,6 +38,7 @@ _HOW: tuple[tuple[PolicyName, str], ...] = (
     ("fixed", "mixed"),
 )
 _STEPS = 160  # of the networks: small tables
+_KEPT_EVERY = 20  # plans after which the results so far are written
 
 
 @dataclass(frozen=True)
@@ -221,15 +223,22 @@ def _hidden_by_value(case: Case, fitted: Obfuscator, rows: pa.Table, s: Labels) 
 def jobs(seed: int, *, quick: bool) -> list[tuple[str, int, PolicyName, str, Budget, int, bool]]:
     """What to plan: every law at every size, each with all budgets, and in turn all policies and mechanisms."""
     found: list[tuple[str, int, PolicyName, str, Budget, int, bool]] = []
-    sizes, repeats = ((300, 1000, 2000), 1) if quick else (_SIZES, 3)
-    for k, ((name, case), n, budget, repeat) in enumerate(product(laws().items(), sizes, _BUDGETS, range(repeats))):
+    sizes = dict.fromkeys((300, 1000, 2000), 1) if quick else _SIZES
+    draws = [(n, repeat) for n, repeats in sizes.items() for repeat in range(repeats)]
+    for k, ((name, case), (n, repeat), budget) in enumerate(product(laws().items(), draws, _BUDGETS)):
         usable = [how for how in _HOW if not case.texts or how[1] == "redact"]
         few = case.world.atoms.shape[1] <= 4  # noise on more columns has no exact law
         usable = [how for how in usable if few or how[1] == "redact"]
         policy, mechanism = usable[(k + repeat) % len(usable)]
         found.append((name, n, policy, mechanism, budget, seed + k, repeat == 0))
-    # A prime step visits every law, size and budget in turn.
-    return found[:: 7 if quick else 1]
+    # In an order that mixes laws, sizes and budgets, so that what is done when somebody stops is a fair sample.
+    order = np.random.default_rng(seed).permutation(len(found))
+    return [found[k] for k in (order[: len(found) // 7] if quick else order)]
+
+
+def stated(run: Run) -> dict[str, object]:
+    """A run as plain values, and whether its card is right."""
+    return asdict(run) | {"wrong": run.wrong, "covers": run.covers}
 
 
 def summary(runs: list[Run]) -> list[tuple[object, ...]]:
@@ -254,8 +263,13 @@ def main() -> None:
     """Make all plans and count."""
     options = parse_arguments(__doc__ or "")
     todo = jobs(options.seed, quick=options.quick)
-    with ProcessPoolExecutor(max_workers=2) as pool:
-        runs = [run for run in pool.map(plan, todo) if run is not None]
+    runs: list[Run] = []
+    with ProcessPoolExecutor(max_workers=2) as pool, progress_bar("planning", len(todo)) as tick:
+        for number, run in enumerate(pool.map(plan, todo), start=1):
+            runs += [] if run is None else [run]
+            tick(number)
+            if options.json and number % _KEPT_EVERY == 0:  # what is done is not lost on Ctrl-C
+                write_json(options.json, {"of": len(todo), "runs": [stated(run) for run in runs]})
     kept = [run for run in runs if run.state == "kept"]
     wrong = sum(run.wrong for run in kept)
     ends = binomtest(wrong, max(1, len(kept))).proportion_ci(0.95, "exact")
@@ -268,7 +282,7 @@ def main() -> None:
         f"{sum(run.bare_zero for run in runs)} cards print a bare 0",
     )
     if options.json:
-        write_json(options.json, {"runs": [asdict(run) | {"wrong": run.wrong, "covers": run.covers} for run in runs]})
+        write_json(options.json, {"of": len(todo), "runs": [stated(run) for run in runs]})
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Files and folders appear whole or not at all, and nobody else's folder is ever replaced."""
 
+import errno
 import json
 import os
 import stat
@@ -88,13 +89,31 @@ def test_a_file_vanishes_on_any_exception_of_the_block(tmp_path, error):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_keeps_its_rights_and_a_new_one_is_for_sharing(tmp_path):
-    shared, private = tmp_path / "shared", tmp_path / "private"
-    private.touch(0o600)
-    for path in (shared, private):
+@pytest.fixture(params=[0o022, 0o002, 0o077])
+def umask(request):
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def rights(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_a_file_keeps_its_rights_and_a_new_one_follows_the_umask(tmp_path, umask):
+    new, old, private = (tmp_path / name for name in ("new", "old", "private"))
+    old.touch(0o600)
+    for path in (new, old):
         write_whole(path, "x")
-    assert stat.S_IMODE(shared.stat().st_mode) == 0o644
-    assert stat.S_IMODE(private.stat().st_mode) == 0o600
+    write_whole(private, "x", rights=0o600)
+    assert [rights(path) for path in (new, old, private)] == [0o666 & ~umask, 0o600, 0o600]
+
+
+def test_a_folder_follows_the_umask_unless_it_is_private(tmp_path, umask):
+    for name, private in (("open", False), ("closed", True)):
+        write_folder(tmp_path / name, {"data.bin": b"1"}, ours=ours, names=NAMES, private=private)
+    assert [rights(tmp_path / "open"), rights(tmp_path / "open" / "data.bin")] == [0o777 & ~umask, 0o666 & ~umask]
+    assert [rights(tmp_path / "closed"), rights(tmp_path / "closed" / "data.bin")] == [0o700, 0o600]
 
 
 @pytest.mark.parametrize("links", [True, False])
@@ -110,6 +129,19 @@ def test_a_new_file_never_replaces_another(tmp_path, monkeypatch, links):
     assert (tmp_path / "key").read_text() == "first"
     assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
     assert [entry.name for entry in tmp_path.iterdir()] == ["key"]
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_full_disk_leaves_no_empty_file(tmp_path, monkeypatch, links):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync" if links else "replace", fail)
+    if not links:
+        monkeypatch.setattr(os, "link", fail)
+    with pytest.raises(LowtideError, match="make room"):
+        write_whole(tmp_path / "key", "a key", rights=0o600, new=True)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_existing_path_is_left_alone_unless_it_may_be_replaced(tmp_path):

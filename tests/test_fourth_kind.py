@@ -55,10 +55,10 @@ class SeriesJob:
         return Changed(shown, len(shown), flags.sum(axis=0).astype(float), float(cells.size), float(cells.sum()))
 
     @contextmanager
-    def sink(self, out):
+    def sink(self, out, staged):
         parts = []
         yield type("Sink", (), {"write": lambda _, changed: parts.append(changed.samples)})()
-        write_series(out, np.concatenate(parts))
+        write_series(staged(out), np.concatenate(parts))
 
     def finish(self):
         pass

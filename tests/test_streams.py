@@ -15,6 +15,8 @@ FIRST = {
     "attacker": 694010247,
     "attack panel": 2884556375,
     "divergence bound": 3873452405,
+    "surface channels": 3799427792,
+    "row order": 1539099074,
     "utility": 3682253311,
     "table planning rows": 3964924996,
     "table planning sample": 3141116543,

@@ -18,10 +18,12 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from lowtide.errors import LowtideError
-from lowtide.files import check_replaceable, write_folder
+from lowtide.files import check_replaceable, regular, write_folder
 
 FORMAT = "lowtide-density"
-VERSION = 4  # 1 had no missing numbers, dates or merged categories in its encoder, 2 no kind, 3 no digest; all are read
+# 1 had no missing numbers, dates or merged categories in its encoder, 2 no kind, 3 no digest, 4 no mixture;
+# all are read
+VERSION = 5
 _UNSEALED = 3  # the last version of a density without a digest
 _CONFIG, _MODEL = "config.json", "model.safetensors"
 _MARK = "lowtide-"  # how the format of every bundle begins
@@ -38,6 +40,7 @@ def write_bundle(
     version: int = VERSION,
     beside: Mapping[str, str] | None = None,
     key: bytes | None = None,
+    private: bool = False,
 ) -> None:
     """Write a bundle; a bundle that stands there already is replaced in one step.
 
@@ -49,11 +52,13 @@ def write_bundle(
         version: of that form.
         beside: further texts to put into the folder, by file name.
         key: signs it.
+        private: whether only its owner may read it.
     """
     model = _model(tensors)
     head = {"format": form, "version": version, "sha256": hashlib.sha256(model).hexdigest()}
     text = json.dumps({**head, **seal(config, tensors, key), **config}, indent=2, allow_nan=False) + "\n"
-    write_folder(path, {_MODEL: model, _CONFIG: text, **(beside or {})}, ours=is_bundle, names=_NAMES)
+    files: dict[str, str | bytes] = {_MODEL: model, _CONFIG: text, **(beside or {})}
+    write_folder(path, files, ours=is_bundle, names=_NAMES, private=private)
 
 
 def digest_of(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
@@ -101,7 +106,7 @@ def check_bundle_place(path: Path) -> None:
 def is_bundle(path: Path) -> bool:
     """Whether a folder carries the mark of a bundle, of whatever kind; any other `config.json` is somebody else's."""
     try:
-        config = json.loads((path / _CONFIG).read_text(encoding="utf-8"))
+        config = json.loads(regular(path / _CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return False
     form = config.get("format") if isinstance(config, dict) else None
@@ -122,7 +127,7 @@ def read_bundle(
             f"{path} has format version {config.get('version')!r}, this Lowtide reads up to {newest}; upgrade Lowtide"
         )
     try:
-        model = (path / _MODEL).read_bytes()
+        model = regular(path / _MODEL).read_bytes()
     except OSError as error:
         raise LowtideError(f"{path} has no readable {_MODEL}; copy the whole folder again") from error
     if hashlib.sha256(model).hexdigest() != config.get("sha256"):
@@ -141,7 +146,7 @@ def read_bundle(
 
 def read_config(path: Path) -> dict[str, Any]:
     """The configuration of a bundle, or of a plan that is a single JSON file, as it stands there."""
-    source = path / _CONFIG if path.is_dir() else path
+    source = regular(path / _CONFIG if path.is_dir() else path)
     try:
         config = json.loads(source.read_text(encoding="utf-8"), parse_constant=_refuse)
     except OSError as error:

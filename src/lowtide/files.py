@@ -1,18 +1,23 @@
-"""Files and folders that appear whole or not at all, and their hashes."""
+"""Files and folders that appear whole or not at all, alone or together, and their hashes."""
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import os
+import secrets
 import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 from lowtide.errors import LowtideError
 
+PRIVATE = 0o600  # rights of a file that stays inside: plans, keys, and lists of what was hidden where
+_PRIVATE_FOLDER = 0o700
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)  # of file systems that have none
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _ELSEWHERE = "choose a folder that exists and is writable, or another name"
 
@@ -33,17 +38,16 @@ def whole_file(path: str | os.PathLike[str], *, rights: int | None = None, new: 
 
     Args:
         path: the file; an older one is replaced, and a link is followed.
-        rights: of the file; by default those of the file that is replaced, or those of a file for sharing.
+        rights: of the file; by default those of the file that is replaced, or what the umask leaves.
         new: refuse to replace anything.
     """
     place = Path(os.path.realpath(path))
     if place.is_dir():
         raise LowtideError(f"cannot write {os.fspath(path)}: it is a folder; give the name of a file")
     try:
-        handle, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.", suffix=".part")
+        partial, file = _open_partial(place, PRIVATE if rights is not None else 0o666)
     except OSError as error:
         raise cannot_write(path, error) from error
-    partial, file = Path(name), os.fdopen(handle, "wb")
     try:
         yield file
         try:
@@ -56,22 +60,36 @@ def whole_file(path: str | os.PathLike[str], *, rights: int | None = None, new: 
         partial.unlink(missing_ok=True)
 
 
-def _commit(file: IO[bytes], partial: Path, place: Path, rights: int, new: bool) -> None:
+def _open_partial(place: Path, rights: int) -> tuple[Path, IO[bytes]]:
+    """A new hidden file beside `place`; the system takes from its rights what the umask says."""
+    while True:
+        partial = place.with_name(f".{place.name}.{secrets.token_hex(4)}.part")
+        with contextlib.suppress(FileExistsError):
+            return partial, os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, rights), "wb")
+
+
+def _commit(file: IO[bytes], partial: Path, place: Path, rights: int | None, new: bool) -> None:
     """Put all bytes on the disk, then give the file its name."""
     file.flush()
-    os.fchmod(file.fileno(), rights)
+    if rights is not None:
+        os.fchmod(file.fileno(), rights)
     os.fsync(file.fileno())
     file.close()
     if new:
         _move_to_free_name(partial, place)
     else:
         partial.replace(place)
-    with contextlib.suppress(OSError):  # not every system can; the file itself is safe
-        folder = os.open(place.parent, os.O_RDONLY)
+    _sync(place.parent)
+
+
+def _sync(folder: Path) -> None:
+    """Put the names in a folder on the disk."""
+    with contextlib.suppress(OSError):  # not every system can; the files themselves are safe
+        handle = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(folder)
+            os.fsync(handle)
         finally:
-            os.close(folder)
+            os.close(handle)
 
 
 def _move_to_free_name(partial: Path, place: Path) -> None:
@@ -80,16 +98,22 @@ def _move_to_free_name(partial: Path, place: Path) -> None:
     except FileExistsError:
         raise
     except OSError:  # a file system without links
-        os.close(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        partial.replace(place)
+        os.close(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE))
+        try:
+            partial.replace(place)
+        except BaseException:
+            place.unlink()  # it would be an empty file
+            raise
+    else:
+        partial.unlink()
 
 
-def _rights(place: Path) -> int:
-    """Those of the file that is replaced, or those of a file for sharing; temporary files have fewer."""
+def _rights(place: Path) -> int | None:
+    """Those of the file that is replaced; `None` where there is none."""
     try:
         return stat.S_IMODE(place.stat().st_mode)
     except OSError:
-        return 0o644
+        return None
 
 
 def write_whole(
@@ -148,8 +172,149 @@ def whole_path(path: str | os.PathLike[str], *, replace: bool = False) -> Iterat
         shutil.rmtree(work, ignore_errors=True)
 
 
+class Staging:
+    """The files of a release, put in place together; a context manager.
+
+    Until `commit` they lie in hidden folders beside their places, which vanish in any case. At no moment does new data
+    stand beside a card, or a list of changes, that is not its own: these are taken away first, then the data is put in
+    place, then what belongs to it. An exception before the data is in place brings everything back as it was; after
+    that, the rest is put in place nevertheless. A process that is killed in between leaves data without a card.
+
+    Only one release at a time may write to a target; the lock goes with the process that holds it.
+
+    Args:
+        target: the data, a file or a folder.
+    """
+
+    def __init__(self, target: str | os.PathLike[str]) -> None:
+        self._target = Path(os.path.realpath(target))
+        self._staged: dict[Path, Path] = {}
+        self._new: set[Path] = set()
+        self._old: dict[Path, Path] = {}
+        self._work: dict[Path, Path] = {}
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(_locked(self._target))
+        return self
+
+    def __call__(self, path: str | os.PathLike[str], *, new: bool = False) -> Path:
+        """Where to write what is to appear at `path`; with `new`, only where nothing stands there."""
+        place = Path(os.path.realpath(path))
+        if place not in self._staged:
+            try:
+                folder = self._folder(place.parent) / secrets.token_hex(4)
+                folder.mkdir()
+            except OSError as error:
+                raise cannot_write(path, error) from error
+            self._staged[place] = folder / place.name
+        if new:
+            self._new.add(place)
+        return self._staged[place]
+
+    def commit(self) -> None:
+        """Put everything that was written in place."""
+        there = {place: staged for place, staged in self._staged.items() if os.path.lexists(staged)}
+        for place, staged in there.items():
+            _narrow(staged, _rights(place) if place.is_file() else None)
+        try:
+            self._put(there)
+        except BaseException as error:
+            if there[self._target].exists():
+                self._bring_back(there)
+            else:
+                self._put_companions(there)
+            if isinstance(error, OSError):
+                raise cannot_write(error.filename or self._target, error) from error
+            raise
+
+    def _put(self, there: Mapping[Path, Path]) -> None:
+        for place in self._new & there.keys():
+            _move_to_free_name(there[place], place)
+        for place, staged in there.items():
+            if place not in self._new | {self._target} and os.path.lexists(place):
+                self._old[place] = staged.with_name("old of it")
+                place.rename(self._old[place])
+        _sync(self._target.parent)
+        there[self._target].replace(self._target)
+        self._put_companions(there)
+
+    def _put_companions(self, there: Mapping[Path, Path]) -> None:
+        for place, staged in there.items():
+            if place != self._target and staged.exists():
+                staged.replace(place)
+            _sync(place.parent)
+
+    def _bring_back(self, there: Mapping[Path, Path]) -> None:
+        for place in self._new & there.keys():
+            staged = there[place]
+            if not staged.exists() or (place.exists() and staged.samefile(place)):
+                place.unlink(missing_ok=True)
+        for place, old in self._old.items():
+            if os.path.lexists(old):
+                old.rename(place)
+
+    def _folder(self, parent: Path) -> Path:
+        if parent not in self._work:
+            work = Path(tempfile.mkdtemp(dir=parent, prefix=f".{self._target.name}.", suffix=".part"))
+            self._stack.callback(shutil.rmtree, work, ignore_errors=True)
+            self._work[parent] = work
+        return self._work[parent]
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+
+def _narrow(path: Path, rights: int | None) -> None:
+    """Take from a file the rights that the file it replaces does not give."""
+    if rights is not None:
+        path.chmod(stat.S_IMODE(path.stat().st_mode) & rights)
+
+
+@contextlib.contextmanager
+def _locked(target: Path) -> Iterator[None]:
+    """Hold the lock of a target: a hidden file beside it, that the system frees when its process ends, however.
+
+    Targets that differ in their suffix share it, as they share the name of their card.
+    """
+    place = target.with_name(f".{target.name.split('.')[0]}.lock")
+    try:
+        handle = _lock(place)
+    except BlockingIOError as error:
+        raise LowtideError(
+            f"another release to {target} is under way; wait for it to end, or choose another name"
+        ) from error
+    except OSError as error:
+        raise cannot_write(target, error) from error
+    try:
+        yield
+    finally:
+        place.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _lock(place: Path) -> int:
+    while True:
+        handle = os.open(place, os.O_RDWR | os.O_CREAT, PRIVATE)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                os.close(handle)
+                raise
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), place.stat()):
+                return handle
+        os.close(handle)  # of a lock that its holder has removed in the meantime
+
+
 def write_folder(
-    path: Path, files: Mapping[str, str | bytes], *, ours: Callable[[Path], bool], names: frozenset[str]
+    path: Path,
+    files: Mapping[str, str | bytes],
+    *,
+    ours: Callable[[Path], bool],
+    names: frozenset[str],
+    private: bool = False,
 ) -> Path:
     """Write a folder of files that appears whole.
 
@@ -160,6 +325,7 @@ def write_folder(
         files: what to put into it, by file name: text (written as UTF-8) or bytes.
         ours: whether an existing folder carries Lowtide's format mark.
         names: all file names that a folder of this kind may hold; a folder with any other entry is not replaced.
+        private: whether only its owner may read it.
 
     Returns:
         The path.
@@ -168,8 +334,9 @@ def write_folder(
     try:
         Path(os.path.realpath(path)).parent.mkdir(parents=True, exist_ok=True)
         with whole_path(path, replace=True) as made:
-            made.mkdir()
+            made.mkdir(_PRIVATE_FOLDER if private else 0o777)
             for name, content in files.items():
+                (made / name).touch(PRIVATE if private else 0o666, exist_ok=False)
                 (made / name).write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
     except OSError as error:
         raise cannot_write(path, error) from error
@@ -198,13 +365,24 @@ def check_replaceable(path: Path, *, ours: Callable[[Path], bool], names: frozen
         )
 
 
+def regular(path: str | os.PathLike[str]) -> Path:
+    """Return a path unless it is a pipe, a socket or a device: reading one may wait for ever, or never end."""
+    try:
+        mode = Path(path).stat().st_mode
+    except (OSError, ValueError):
+        return Path(path)  # what is wrong with it is told by whoever opens it
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+        return Path(path)
+    raise LowtideError(f"{os.fspath(path)} is a pipe or a device, not a file; save what it gives to a file first")
+
+
 def sha256_of(path: Path) -> str:
     """The hash of a file; of a folder, that of the names and hashes of its files in the order of their names.
 
     It is what the card of a release carries, whatever kind of data it is about.
     """
     if not path.is_dir():
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     files = {entry.relative_to(path).as_posix(): entry for entry in path.rglob("*") if entry.is_file()}
     listing = "".join(f"{sha256_of(files[name])}  {name}\n" for name in sorted(files))

@@ -142,19 +142,19 @@ def html_of_markdown(text: str) -> str:
 
 
 def _lines(table: TextTable) -> list[str]:
-    rows = [list(table.header), *([printable(cell(value)) for value in row] for row in table.rows)]
+    rows = [[visible(cell(value)) for value in row] for row in (table.header, *table.rows)]
     widths = [max(sum(map(wide, row[j])) for row in rows) for j in range(len(table.header))]
     body = [
         "  ".join(text + " " * (width - sum(map(wide, text))) for text, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
     rule = "  ".join("-" * width for width in widths)
-    parts = [table.title, *([body[0], rule, *body[1:]] if table.header else []), table.note]
+    parts = [visible(table.title), *([body[0], rule, *body[1:]] if table.header else []), visible(table.note)]
     return [part for part in parts if part]
 
 
 def _table_html(table: TextTable) -> str:
-    head = "".join(f"<th {_CELL}>{html.escape(name)}</th>" for name in table.header)
+    head = "".join(f"<th {_CELL}>{_safe(name)}</th>" for name in table.header)
     body = "".join(
         f"<tr>{''.join(f'<td {_CELL}>{_safe(cell(value))}</td>' for value in row)}</tr>" for row in table.rows
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
@@ -64,6 +65,9 @@ class Guarantee:
         return self.delta >= max(0.0, 1.0 - math.exp(min(self.epsilon, 700.0)) * prior)
 
 
+_METRICS = {"accuracy": "accuracy", "auc": "AUC", "information": "information"}
+
+
 @dataclass(frozen=True)
 class Attack:
     """What one attacker achieves on rows it was not trained on: a lower bound on what can be learnt.
@@ -83,6 +87,43 @@ class Attack:
     accuracy: Estimate
     auc: Estimate
     information: Estimate
+
+
+def strongest(attacks: Sequence[Attack]) -> Attack:
+    """The strongest of several attackers in each figure: right most often, with the largest AUC, the most information.
+
+    The interval of a figure reaches from the highest lower end of all attackers to the highest upper end. It holds
+    the figure of the attacker that is truly strongest: its own upper end is above it, whoever that is, and the lower
+    ends are below theirs where they hold together (see `attack`).
+
+    Args:
+        attacks: one or more on the same rows. The result is named after the leader, or the leader in each figure.
+    """
+    leaders: dict[str, list[str]] = {}
+    figures = {}
+    for metric, word in _METRICS.items():
+        best = max(attacks, key=lambda one: (getattr(one, metric).value, one.information.value))
+        low, high = (max(getattr(getattr(one, metric), end) for one in attacks) for end in ("low", "high"))
+        figures[metric] = replace(getattr(best, metric), low=low, high=high)
+        leaders.setdefault(best.attacker, []).append(word)
+    each = (f"{name} ({' and '.join(words)})" for name, words in leaders.items())
+    name = next(iter(leaders)) if len(leaders) == 1 else ", ".join(each)
+    return Attack(name, attacks[0].trained_on, attacks[0].target, **figures)
+
+
+@dataclass(frozen=True)
+class RowOrder:
+    """The order of samples: a property of a file, which no value shows.
+
+    Attributes:
+        told: what the place of a reference sample tells about its secret, in nats; `None` where they are too few.
+        tells: whether that is clear.
+        shuffled: whether the release is in random order; `None` for a plan, and where the kind of data does not say.
+    """
+
+    told: Estimate | None
+    tells: bool
+    shuffled: bool | None = None
 
 
 @dataclass(frozen=True)

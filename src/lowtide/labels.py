@@ -1,19 +1,28 @@
-"""What the secret is: a class out of finitely many."""
+"""What the secret is, a class out of finitely many; and which columns are copies of it.
+
+A copy tells the secret in nearly every row, whatever it is called and however it is coded.
+"""
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import ArrayLike
 
-from lowtide.errors import LowtideError
+from lowtide.errors import LowtideError, LowtideTypeError
 from lowtide.types import Floats, Labels
 
 Label = str | int | float | bool
+MOST_CLASSES = 100  # of a secret: what is answered for every row and feature grows with them
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +49,7 @@ class Classes:
                 f"s has {len(labels)} classes in {rows} rows; for numbers use lowtide.vectors.VectorTIDE, "
                 "for labels merge the rare ones"
             )
+        _check_classes("s", len(labels))
         if single:
             raise LowtideError(
                 f"{single} of the {len(labels)} classes of s have a single row; a held-out estimate needs two or more "
@@ -84,7 +94,20 @@ def plain_labels(s: Any) -> list[Label]:
     values = [value.item() if isinstance(value, np.generic) else value for value in array.tolist()]
     if any(value is None or value != value for value in values):  # noqa: PLR0124 - NaN differs from itself
         raise LowtideError("s has missing values (NaN or None); drop those rows or give them a class of their own")
-    return values
+    return [_plain_label(value) for value in values]
+
+
+def _plain_label(value: Any) -> Label:
+    """A label as JSON can hold it: dates, times and decimals by their text."""
+    if isinstance(value, float) and math.isinf(value):
+        raise LowtideError("s has infinite values; give them a class of their own, such as a text")
+    if isinstance(value, str | int | float):
+        return value
+    if isinstance(value, dt.date | dt.time | Decimal):
+        return str(value)
+    raise LowtideTypeError(
+        f"s has labels of the type {type(value).__name__}; labels are texts, numbers, booleans or dates"
+    )
 
 
 def check_secret_values(name: str, samples: int, values: int, noun: str) -> None:
@@ -107,3 +130,90 @@ def check_secret_values(name: str, samples: int, values: int, noun: str) -> None
             f"the secret {name!r} has {values} different values in {samples} {noun}s; a secret needs a few: put "
             "numbers into bins, or merge rare values"
         )
+    _check_classes(f"the secret {name!r}", values)
+
+
+def _check_classes(name: str, values: int) -> None:
+    if values > MOST_CLASSES:
+        raise LowtideError(
+            f"{name} has {values:,} different values, and at most {MOST_CLASSES} can be told apart; merge rare values, "
+            "or put numbers into bins"
+        )
+
+
+_NEARLY = 0.95  # of the mistakes of a blind guess are gone
+_FEWEST = 5  # rows of a value, on average; numbers with fewer are put into bins of equal counts
+_BINS = 64
+
+
+def near_copies(table: pa.Table, codes: Labels) -> tuple[str, ...]:
+    """The columns that tell the secret in nearly every row, each by itself.
+
+    Args:
+        table: n rows of any columns.
+        codes: (n,) the class of each row.
+    """
+    found = {name: _codes(column) for name, column in zip(table.column_names, table.itercolumns(), strict=True)}
+    return tuple(name for name, values in found.items() if values is not None and determined(values, codes) >= _NEARLY)
+
+
+def determined(values: Labels, codes: Labels) -> float:
+    """How far one column determines the secret: 1 for a copy under any coding, about 0 for one that tells nothing.
+
+    Each row is guessed from the other rows of the same value, so that values of a single row tell nothing. The result
+    is the share of a blind guess's mistakes that are gone.
+
+    Args:
+        values: (n,) the values of the column as numbers from 0.
+        codes: (n,) the class of each row, from 0.
+    """
+    classes = int(codes.max()) + 1
+    counts = np.bincount(values * classes + codes, minlength=(int(values.max()) + 1) * classes).reshape(-1, classes)
+    others = counts[values]
+    rows = np.arange(len(codes))
+    own = others[rows, codes] - 1
+    others[rows, codes] = -1
+    mistakes = float(np.mean(own <= np.maximum(others.max(axis=1), 0)))
+    blind = 1.0 - float(np.bincount(codes).max()) / len(codes)
+    return 1.0 - mistakes / blind if blind > 0 else 0.0
+
+
+def refuse_copies(copies: Sequence[str], kept: Sequence[str], secret: str) -> None:
+    """Refuse to keep a copy of the secret."""
+    both = [name for name in kept if name in copies]
+    if both:
+        raise LowtideError(
+            f"keep names {', '.join(both)}, which tells {secret} in nearly every row: to release it is to release the "
+            "secret; leave it out of keep"
+        )
+
+
+def copy_note(name: str, secret: str) -> str:
+    """What a person should know about a copy."""
+    return f"{name}: tells {secret} in nearly every row, so it is a copy of it; it is not released"
+
+
+def _codes(column: pa.ChunkedArray) -> Labels | None:
+    """The values of a column as numbers from 0, (n,), a missing one as a value; `None` where it cannot tell anything.
+
+    That is so where values hardly repeat, and cannot be put into bins either.
+    """
+    try:
+        whole = column.combine_chunks()
+        whole = whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
+        if pa.types.is_dictionary(whole.type):
+            whole = pc.cast(whole, whole.type.value_type)
+        encoded = whole.dictionary_encode(null_encoding="encode")
+        codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.intp)
+        if len(encoded.dictionary) * _FEWEST <= len(codes):
+            return codes
+        if pa.types.is_temporal(whole.type):
+            whole = pc.cast(whole, pa.int32() if whole.type.bit_width == 32 else pa.int64())
+        numbers = pc.fill_null(pc.cast(whole, pa.float64(), safe=False), np.nan).to_numpy(zero_copy_only=False)
+    except pa.ArrowException:  # texts, and types that have no equality
+        return None
+    if not np.isfinite(numbers).any():
+        return None
+    bins = max(2, min(_BINS, len(numbers) // (4 * _FEWEST)))
+    edges = np.unique(np.nanquantile(numbers, np.linspace(0, 1, bins + 1)[1:-1]))
+    return np.where(np.isnan(numbers), len(edges) + 1, np.searchsorted(edges, numbers, side="right"))

@@ -1,6 +1,6 @@
 """What a kind of data is to the layers: the `Modality` protocol and what travels through it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ class Nouns:
         counted: what features are called where they are counted beside what is kept.
         changed: what is said of units that are not as they were.
         change_note: what counts as a change of a unit, in a sentence, where that is not plain.
+        reorder: what to do where the order of samples tells the secret.
     """
 
     row: str
@@ -39,6 +40,7 @@ class Nouns:
     counted: str
     changed: str = "changed"
     change_note: str = ""
+    reorder: str = "release with --shuffle"
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +57,7 @@ class Dataset:
         groups: (n,) samples that stay on one side of every split have one number; `None` where each stands for itself.
         notes: what a person should know before they believe the rest.
         source: what only the kind's own modules read: a description of the columns, an image folder, a set of texts.
+        unjudged: columns beside the samples, which nobody judges and which are released only where the user names them.
     """
 
     kind: str
@@ -66,6 +69,7 @@ class Dataset:
     groups: Labels | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()
     source: Any = field(default=None, repr=False)
+    unjudged: tuple[str, ...] = ()
 
 
 class PlanView(NamedTuple):
@@ -105,8 +109,10 @@ class Changed(NamedTuple):
         samples: what is written, in the form the sink of the job takes.
         rows: how many samples it has.
         hidden: (m,) in how many of them each feature of the card is hidden; `None` where the card's own shares hold.
-        units: how many units (cells, pixels, words) the batch had.
+        units: how many units (cells, pixels, words) the batch had; 0 where the card's own share of changes holds.
         changed: how many of them were changed.
+        blank: how many are blank because they did not occur in the reference data.
+        beyond: how many are shown although they lie outside the range of the reference data.
     """
 
     samples: Any
@@ -114,6 +120,8 @@ class Changed(NamedTuple):
     hidden: Floats | None
     units: float
     changed: float
+    blank: int = 0
+    beyond: int = 0
 
 
 class ReleaseJob(Protocol):
@@ -125,8 +133,12 @@ class ReleaseJob(Protocol):
 
     total: int | None
 
-    def sink(self, out: Path) -> AbstractContextManager[Any]:
-        """Where batches go; what it writes appears whole or not at all. It has `write(changed)`."""
+    def shuffle(self, noise: Any) -> None:
+        """Write samples in a random order, by the key of the noise if there is one; for kinds with that option."""
+        ...
+
+    def sink(self, out: Path, staged: Callable[..., Path]) -> AbstractContextManager[Any]:
+        """Where batches go, an object with `write(changed)`; `staged`, a `Staging`, gives the place of every file."""
         ...
 
     def batches(self) -> Iterator[Any]:
@@ -151,12 +163,18 @@ class Matched:
         release: the released samples in the same order.
         clean: the reference samples as attackers are to see them.
         utility: (n,) values that the release should still predict; `None` when nothing was asked for.
+        position: (n,) where each of them stands in the release; `None` where they stand in this order.
+        unjudged: columns that the release shows and no attacker looks at.
+        by_surface: columns that only the attacker "surface" looks at.
     """
 
     data: Dataset
     release: Any = field(repr=False)
     clean: Any = field(repr=False)
     utility: Any = field(default=None, repr=False)
+    position: Any = field(default=None, repr=False)
+    unjudged: tuple[str, ...] = ()
+    by_surface: tuple[str, ...] = ()
 
 
 class Modality(Protocol):
@@ -174,6 +192,8 @@ class Modality(Protocol):
         critics: classes of critics it adds to those of `lowtide.density.critics`, by the name they are saved under.
         attackers: makers of attackers (`Maker`, or `Continued`), by name.
         joins_attackers: whether several attackers are also joined into one, "together".
+        cross_fitted_rows: up to how many samples attackers are cross-fitted, so that every sample is tested once; with
+            more of them, or where training is slow, attackers are trained once and tested on a fifth.
     """
 
     name: str
@@ -197,6 +217,11 @@ class Modality(Protocol):
     @property
     def joins_attackers(self) -> bool:
         """Whether several attackers are also joined into one."""
+        ...
+
+    @property
+    def cross_fitted_rows(self) -> int:
+        """Up to how many samples attackers are cross-fitted."""
         ...
 
     def claims(self, x: Any, features: Any = None) -> bool:
@@ -234,6 +259,10 @@ class Modality(Protocol):
         Returns:
             An `AttackRows` and `None`; or `None`, and why the release cannot be read so.
         """
+        ...
+
+    def surface(self, x: Any) -> Any:
+        """What samples show beside the values that attackers read: a `Surface`, maybe one without channels."""
         ...
 
     def numbers(self, rows: Any) -> Any:
@@ -316,6 +345,10 @@ class Modality(Protocol):
         """What the data tells, and which features tell it, fitted by a `TIDE`."""
         ...
 
+    def shown(self, data: Dataset) -> Any:
+        """All that a file shows of its samples but the secret, also what is not judged: what `surface` looks at."""
+        ...
+
     def locks(self, data: Dataset, options: Any, keep: Sequence[str], hide: Sequence[str]) -> Locks:
         """Read what the user wants kept or hidden, and refuse names that the data does not have."""
         ...
@@ -340,8 +373,12 @@ class Modality(Protocol):
         """A plan as a person reads it."""
         ...
 
-    def release_object(self, x: Any, plan: Any, *, noise: Any, ids: Any) -> Any:
-        """Release data in memory; the same kind of object comes back."""
+    def reorder(self, x: Any, order: Any) -> Any:
+        """The samples of an object at (n,) places, in that order, and nothing that tells the old one."""
+        ...
+
+    def release_object(self, x: Any, plan: Any, *, noise: Any, ids: Any) -> Changed:
+        """Release data in memory; the samples are the same kind of object."""
         ...
 
     def beside(self, out: Path, options: Any) -> Mapping[str, Path]:

@@ -88,6 +88,40 @@ def set_aside(codes: Labels, groups: Labels | None, share: float, *, seed: np.ra
     return stratified(codes, share, seed=seed) if groups is None else grouped(codes, groups, share, seed=seed)
 
 
+def each_set_aside(
+    codes: Labels, groups: Labels | None, tested: Bools, folds: int, *, seed: np.random.SeedSequence
+) -> list[Split]:
+    """Deal the rows that are to be tested to folds; each fold is set aside once, and all other rows are kept.
+
+    Where groups are too few for that, there are fewer folds: every class must be kept in two groups or more.
+
+    Args:
+        codes: (n,) the class of each row.
+        groups: (n,) rows of one group, numbered from 0, stay together; `None` where each row stands for itself.
+        tested: (n,) the rows to test.
+        folds: how many folds at most.
+        seed: of the deal.
+    """
+    rows = np.flatnonzero(tested)
+    for count_ in range(folds, 0, -1):
+        rng = np.random.default_rng(seed)
+        if groups is None:
+            fold = stratified_folds(codes[rows], count_, rng)
+        else:
+            fold = grouped_folds(codes[rows], groups[rows], count_, rng)
+        # Groups may be fewer than folds.
+        parts = [Split(others(len(codes), rows[fold == k]), rows[fold == k]) for k in np.unique(fold)]
+        if groups is None or all(_has_every_class(codes, groups, part.kept) for part in parts):
+            break
+    return parts
+
+
+def _has_every_class(codes: Labels, groups: Labels, kept: Labels) -> bool:
+    """Whether rows of every class are kept, from two groups or more."""
+    pairs = np.unique(np.column_stack([codes[kept], groups[kept]]), axis=0)
+    return bool((np.bincount(pairs[:, 0], minlength=int(codes.max()) + 1) >= 2).all())
+
+
 def three_tenths(codes: Labels, rng: np.random.Generator) -> Split:
     """Set three tenths of the rows aside, with the classes (n,) spread evenly."""
     held = stratified_folds(codes, 10, rng) < 3
@@ -205,6 +239,8 @@ STREAMS = MappingProxyType(
         "attacker": 0xA77C,
         "attack panel": 0x9A7E1,
         "divergence bound": 0x10B0,
+        "surface channels": 0x50FACE,
+        "row order": 0x0DE2,
         "utility": 0x5554494C,
         # tables
         "table planning rows": 1,

@@ -116,7 +116,7 @@ def train_until_stale(
     steps: int,
     looks: int,
     patience: int,
-) -> None:
+) -> int:
     """Train a network until its held-out loss no longer falls, and leave it with its best weights.
 
     Args:
@@ -127,15 +127,20 @@ def train_until_stale(
         steps: between two looks at it.
         looks: at most.
         patience: looks without progress after which training stops.
+
+    Returns:
+        After how many steps the weights were best.
     """
-    best = BestWeights(net.state_dict(), torch.tensor(np.inf, dtype=torch.float64))
-    for _ in range(looks):
+    best, taken = BestWeights(net.state_dict(), torch.tensor(np.inf, dtype=torch.float64)), 0
+    for look in range(1, looks + 1):
         net.train()
         minimise(islice(losses, steps), optimiser)
-        best.look(net.state_dict(), torch.tensor(held_out(), dtype=torch.float64))
+        if best.look(net.state_dict(), torch.tensor(held_out(), dtype=torch.float64)):
+            taken = look * steps
         if best.stale >= patience:
             break
     net.load_state_dict(best.kept)
+    return taken
 
 
 @contextmanager

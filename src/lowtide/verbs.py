@@ -6,32 +6,33 @@ place, writes. What differs between kinds of data is asked of their `Modality`.
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lowtide import modalities
-from lowtide.auditing.report import AuditReport, Gate, audit_samples
+from lowtide.auditing.report import AuditReport, audit_samples
+from lowtide.auditing.surface import examine_data, examine_order
+from lowtide.auditing.verdict import Gate, Unseen
 from lowtide.density.artefact import Density
 from lowtide.density.tide import TIDE
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.certificate import PolicyName
-from lowtide.disclose.noise import KEY_NAME, open_noise
 from lowtide.disclose.obfuscator import Obfuscator
-from lowtide.disclose.plan_file import Plan, Release, Tally, card_paths, find_card
+from lowtide.disclose.plan_file import Plan, Release, card_paths, find_card
+from lowtide.disclose.releasing import Tally, check_apart, noise_of, release_object, released_order, write_release
+from lowtide.disclose.standing import Unjudged, judged_by_nobody
 from lowtide.errors import LowtideError, LowtideTypeError, note
-from lowtide.files import sha256_of, write_whole
+from lowtide.files import Staging
 from lowtide.options import read_options
-from lowtide.progress import progress_bar
-from lowtide.protocols import Dataset, Modality
-from lowtide.report.html import write_report
-from lowtide.report.sections import make_report
+from lowtide.protocols import Locks, Matched, Modality
+from lowtide.report.results import ResultReport
 
 _WARN_BUDGET = 0.5  # nats about any class, for one text
-_COMMON = ("kept", "epsilon", "delta", "lam", "certify", "strict")  # options of every plan that are not arguments
+_COMMON = ("kept", "epsilon", "delta", "lam", "certify", "strict")  # options of a plan of any kind
 
 
 def scan(
@@ -62,9 +63,10 @@ def scan(
     modality, said = _kind(data, "scan", kind, options)
     opened = modality.open(data, secret, said, progress=progress)
     estimator = TIDE(modality.features(said), max_steps=steps, random_state=seed, progress=progress)
-    found = modality.scan(opened, estimator, said)
+    found = replace(modality.scan(opened, estimator, said), surface=examine_data(modality, opened, seed))
     title = f"{opened.name}: what it tells about {opened.secret}"
-    return replace(found, writer=_Writer(modality, title, opened, found, single=getattr(said, "samples", 0), seed=seed))
+    single = getattr(said, "samples", 0)
+    return replace(found, writer=ResultReport(modality, title, opened, found, single=single, seed=seed))
 
 
 def plan(
@@ -98,14 +100,11 @@ def plan(
         progress: whether to draw progress bars; by default only on a terminal.
         **options: `kept` (a share to keep, in place of a budget), `epsilon`, `delta`, `lam`, `certify` (keep the budget
             against every attacker, by counts), `strict` (refuse anything but a kept budget), `steps`, `kind`; and those
-            of the kind.
-
-    Returns:
-        The plan: `save(path)` keeps it for any number of releases.
+            of the kind. The plan that comes back can be saved, for any number of releases.
     """
     common = {name: options.pop(name) for name in _COMMON if name in options}
-    steps, kind = options.pop("steps", None), options.pop("kind", None)
-    modality, said = _kind(data, "plan", kind, options)
+    steps = options.pop("steps", None)
+    modality, said = _kind(data, "plan", options.pop("kind", None), options)
     opened = modality.open(data, secret, said, progress=progress)
     locks = modality.locks(opened, said, _listed("keep", keep), _listed("hide", hide))
     settings = {one.name: getattr(said, one.name) for one in fields(modality.settings) if hasattr(said, one.name)}
@@ -121,12 +120,15 @@ def plan(
         random_state=seed,
         **common,
     )
+    _check_kept(locks, hider.strict)
     useful = None if utility is None else modality.utility(opened, utility)
     hider.fit(opened.samples, opened.labels, groups=opened.groups, utility=useful)
-    layout = modality.layout(opened, said, locks, utility)
-    title = f"{opened.name}: a plan to hide {opened.secret}"
-    made = Plan(modality.name, opened.secret, layout, hider.hider_)
-    return replace(made, writer=_Writer(modality, title, opened, plan=made, card=made.card))
+    unjudged, order = Unjudged.of(opened.unjudged, locks.columns), examine_order(modality, opened, seed)
+    card = replace(hider.card_, unjudged=unjudged, order=order)
+    hidden, layout = replace(hider.hider_, card=card), modality.layout(opened, said, locks, utility)
+    made = Plan(modality.name, opened.secret, layout, hidden)
+    writer = ResultReport(modality, f"{opened.name}: a plan to hide {opened.secret}", opened, plan=made, card=card)
+    return replace(made, writer=writer)
 
 
 def release(
@@ -153,7 +155,7 @@ def release(
         signed_by: the file of the key that a saved plan must be signed with.
         fresh_noise: draw noise that nobody can draw again: several such releases of the same data average it away.
         progress: whether to draw a progress bar; by default only on a terminal.
-        **options: of the kind, such as `rename=True` for images.
+        **options: of the kind, such as `rename=True` for images, or `shuffle=True` for rows or texts in random order.
     """
     made = plan if isinstance(plan, Plan) else Plan.load(plan, signed_by=signed_by)
     is_file = isinstance(data, (str, os.PathLike))
@@ -161,28 +163,22 @@ def release(
         options, ids = {**options, "ids": ids}, None
     said = _options(made.modality, "release", options)
     if not is_file:
-        noise = _noise(made, plan, key_file, fresh=fresh_noise)
-        shown = made.modality.release_object(data, made, noise=noise, ids=ids)
-        return Release(shown, replace(made.card, plan_sha256=made.digest), made.modality.nouns)
+        return release_object(data, made, ids, noise_of(made, plan, key_file, fresh=fresh_noise), said)
     if out is None:
         raise LowtideError("a file or folder is released into another one; say where with out=")
-    if os.path.realpath(out) == os.path.realpath(data):
-        raise LowtideError(f"the release would overwrite {data}, which it is made from; name another file or folder")
     extra = made.modality.beside(Path(out), said)
+    check_apart([data, plan, key_file], [Path(out), *card_paths(Path(out)).values(), *extra.values()])
     job = made.modality.release_job(Path(data), made, said, ids=ids, progress=progress)
-    target, tally = Path(out), Tally(made.card, made.digest)
-    noise = _noise(made, plan, key_file, fresh=fresh_noise)
-    with job.sink(target) as sink, progress_bar("releasing", job.total or 1, progress) as tick:
-        for batch in job.batches():
-            changed = job.change(batch, noise)
-            sink.write(changed)
-            tally.add(changed)
-            tick(min(tally.rows, job.total or 1))
-        job.finish()
-    card = tally.card(sha256_of(target))
-    cards = {name: write_whole(path, card.files()[name]) for name, path in card_paths(target).items()}
+    with Staging(out) as staging:
+        noise = noise_of(made, plan, key_file, fresh=fresh_noise)
+        shuffled = getattr(said, "shuffle", None)
+        if shuffled:
+            job.shuffle(noise)
+        tally = Tally(replace(made.card, order=released_order(made, shuffled)), made.digest)
+        card, cards = write_release(job, tally, Path(out), staging, noise=noise, progress=progress)
+        staging.commit()
     kept = {name: path for name, path in extra.items() if path.exists()}
-    return Release(target, card, made.modality.nouns, {"released": target, **cards, **kept})
+    return Release(Path(out), card, made.modality.nouns, {"released": Path(out), **cards, **kept})
 
 
 def audit(
@@ -214,15 +210,15 @@ def audit(
         epsilon: ε of the divergence that attacks prove; `None` for none.
         seed: the same seed gives the same report.
         progress: whether to draw a progress bar; by default only on a terminal.
-        **options: `kind`, and those of the kind.
+        **options: `accept` (columns that nobody judges, and that the gate passes over all the same), `kind`, and
+            those of the kind.
     """
     if secret is None:
         raise LowtideError("an audit needs the secret: the name of a column of the reference, or its values")
-    made = plan if plan is None or isinstance(plan, Plan) else Plan.load(plan)
-    gate, known = read_gate(fail_above), find_card(release, card)
+    gate, known, accepted = read_gate(fail_above), find_card(release, card), options.pop("accept", ())
     modality, said = _kind(release, "audit", options.pop("kind", None), options)
-    if made is not None and made.kind != modality.name:
-        raise LowtideError(f"the plan is for {made.kind}, and the release holds {modality.name}; name its own plan")
+    made = _plan_for(plan, modality)
+    _refuse_unordered(known, said)
     matched = modality.match(release, reference, secret, said, utility=utility, progress=progress)
     data = matched.data
     found = audit_samples(
@@ -234,6 +230,8 @@ def audit(
         fail_above=gate,
         epsilon=epsilon,
         secret=data.secret,
+        position=matched.position,
+        unseen=Unseen(_unseen(matched, attackers), tuple(_listed("accept", accepted))),
         groups=data.groups,
         attackers=attackers,
         seed=seed,
@@ -241,7 +239,17 @@ def audit(
     )
     name = Path(release).name if isinstance(release, (str, os.PathLike)) else data.name
     title = f"{name}: what it still tells about {data.secret}"
-    return replace(found, writer=_Writer(modality, title, data, plan=made, audit=found, card=known))
+    return replace(found, writer=ResultReport(modality, title, data, plan=made, audit=found, card=known))
+
+
+def _refuse_unordered(card: ReleaseCard | None, options: Any) -> None:
+    """Refuse a shuffled release whose order nobody gave."""
+    shuffled = card is not None and card.order is not None and card.order.shuffled
+    if shuffled and getattr(options, "order", None) is None:
+        raise LowtideError(
+            "the release is in random order, as its card says, so that nobody knows which sample is which: give the "
+            "order that was written beside it (--order FILE), or that of the Release"
+        )
 
 
 def warn(
@@ -276,39 +284,6 @@ def verify(card: ReleaseCard | str | Path, data: str | Path, plan: Plan | str | 
     if plan is not None and found.plan_sha256 != (plan if isinstance(plan, Plan) else Plan.load(plan)).digest:
         return False
     return found.matches(data)
-
-
-@dataclass(frozen=True, eq=False)
-class _Writer:
-    """Writes the report of a result, from the data it is about."""
-
-    modality: Modality
-    title: str
-    data: Dataset
-    scan: Any = None
-    plan: Plan | None = None
-    audit: AuditReport | None = None
-    card: ReleaseCard | None = None
-    single: int = 0
-    seed: int = 0
-
-    def __call__(self, path: Path, *, figures: Path | None = None, scan: Any = None) -> list[Path]:
-        """Write the page and its figures."""
-        hider, found = None if self.plan is None else self.plan.hider, scan or self.scan
-        view = None
-        if found is not None or hider is not None:
-            view = self.modality.view(self.data.samples, scan=found, hider=hider, single=self.single, seed=self.seed)
-        page = make_report(
-            self.title,
-            self.data.secret,
-            self.modality,
-            scan=found,
-            plan=None if hider is None else self.modality.outline(hider),
-            audit=self.audit,
-            card=self.card,
-            view=view,
-        )
-        return write_report(page, path, figures=figures)
 
 
 def read_gate(limit: Gate | float | str | None) -> Gate | None:
@@ -348,21 +323,26 @@ def outputs_of(plan: Plan, out: Path, options: Mapping[str, Any]) -> dict[str, P
     return {**card_paths(out), **plan.modality.beside(out, _options(plan.modality, "release", options))}
 
 
-def _noise(made: Plan, plan: Plan | str | Path, key_file: str | Path | None, *, fresh: bool) -> Any:
-    """Where noise is drawn from: one key for all releases by the plans of a folder, unless fresh noise is asked for."""
-    if fresh and key_file is not None:
-        raise LowtideError("fresh noise needs a key that nobody keeps; leave out the key file, or fresh_noise")
-    if not made.hider.mechanism.draws:
-        return None
-    if fresh:
-        note("fresh noise: several releases of the same data under fresh noise average it away")
-        return open_noise(None)
-    if key_file is None and isinstance(plan, Plan):
-        return plan.noise
-    file = Path(plan).resolve().parent / KEY_NAME if key_file is None else Path(key_file)  # type: ignore[arg-type]
-    if not file.exists():
-        note(f"the key of the noise is kept in {file}: never share it")
-    return open_noise(file)
+def _plan_for(plan: Plan | str | Path | None, modality: Modality) -> Plan | None:
+    """The plan of a release that is audited; refuses that of another kind."""
+    made = plan if plan is None or isinstance(plan, Plan) else Plan.load(plan)
+    if made is not None and made.kind != modality.name:
+        raise LowtideError(f"the plan is for {made.kind}, and the release holds {modality.name}; name its own plan")
+    return made
+
+
+def _unseen(matched: Matched, attackers: Sequence[Any] | None) -> tuple[str, ...]:
+    """Columns that the release shows and none of these attackers looks at."""
+    looks = attackers is None or "surface" in [one for one in attackers if isinstance(one, str)]
+    return matched.unjudged if looks else (*matched.unjudged, *matched.by_surface)
+
+
+def _check_kept(locks: Locks, strict: bool) -> None:
+    """Say which columns are released on the user's word; `strict` refuses them."""
+    if locks.columns and strict:
+        raise LowtideError(f"strict refuses what nobody judged: {', '.join(locks.columns)}; leave out keep or strict")
+    if locks.columns:
+        note(judged_by_nobody(locks.columns))
 
 
 def _listed(name: str, values: Sequence[str]) -> Sequence[str]:

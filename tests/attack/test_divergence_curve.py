@@ -28,7 +28,7 @@ def report_of(world, n=4000, seed=0):
     x, s = world.sample(n, seed=seed)
     answers = np.exp(world.density(x)) * world.prior
     attack = Attack("law", "release", "release", *[Estimate(0.5, 0.4, 0.6, n)] * 3)
-    return AttackReport(attack, (attack,), (), (), "law", None, None, answers, np.asarray(s), world.prior, np.arange(n))
+    return AttackReport(attack, (attack,), (), (), None, {"law": answers}, np.asarray(s), world.prior, np.arange(n))
 
 
 def exact(world, epsilon):

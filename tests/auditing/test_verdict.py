@@ -1,12 +1,15 @@
 """Words: what is said of an attack, when the estimate is not to be trusted, and when an audit shows nothing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lowtide.attack.cross_fitting import LearningCurve
 from lowtide.attack.panel import AttackReport
-from lowtide.auditing.report import Gate, give_verdict
+from lowtide.auditing.verdict import Gate, give_verdict
 from lowtide.errors import LowtideError
 from lowtide.formatting import percentages
 from lowtide.interface import Attack, Estimate
@@ -24,17 +27,15 @@ READ = (0.78, estimate(0.2))
 
 
 def report(accuracy=0.54, information=None, clean=READ, guess=0.52):
-    """A report with one attacker, and a second one that is weaker on the validation rows."""
+    """A report with one attacker."""
     information = estimate(0.05) if information is None else information
     return AttackReport(
         guess=attack(guess, Estimate(0.0, 0.0, 0.0, 400), "nothing", name="guess"),
-        retrained=(attack(0.99, estimate(0.6), name="lucky"), attack(accuracy, information)),
+        retrained=(attack(accuracy, information),),
         clean=() if clean is None else (attack(*clean, "clean", "clean"),),
         fixed=(),
-        strongest="trees",
-        strongest_clean=None if clean is None else "trees",
         fixed_missing=None,
-        probabilities=np.full((2, 2), 0.5),
+        answers={"trees": np.full((2, 2), 0.5)},
         codes=np.array([0, 1]),
         prior=np.array([0.5, 0.5]),
         rows=np.array([0, 1]),
@@ -108,7 +109,7 @@ def test_information_within_rounding_of_zero_counts_as_zero():
     assert verdict.conclusive is False
 
 
-@given(middle=st.floats(0, 0.5), half=st.floats(0, 0.3), claimed=st.floats(0, 0.5), doubt=st.floats(0, 0.3))
+@given(middle=st.floats(0, 0.5), half=st.floats(0, 0.3), claimed=st.floats(0, 0.5), doubt=st.floats(0, 0.069))
 def test_an_attack_within_the_interval_of_the_estimate_never_raises_distrust(middle, half, claimed, doubt):
     verdict = give_verdict(report(information=estimate(middle, half)), estimate(claimed, doubt))
     assert verdict.trusted == (middle - half <= claimed + doubt + 1e-9)
@@ -130,6 +131,47 @@ def test_attackers_that_cannot_read_the_clean_data_show_nothing():
 def test_attackers_that_cannot_read_the_clean_data_but_break_the_limit_fail():
     blind = Estimate(-0.01, -0.03, 0.01, 400)
     assert give_verdict(report(information=estimate(0.3), clean=(0.5, blind)), fail_above=0.1).passed is False
+
+
+def test_an_estimate_that_rests_on_few_rows_is_distrusted():
+    """A tenth of a fair bit is 0.0693 nats."""
+    few = give_verdict(report(), Estimate(0.0, 0.0, 0.0699, 114, found=False), rows="texts")
+    assert not few.trusted
+    assert few.distrust == (
+        "Do not trust the estimate: it rests on 114 texts, in which as much as 0.0699 nats could have gone unseen."
+    )
+    assert give_verdict(report(), Estimate(0.0, 0.0, 0.0690, 116, found=False)).trusted
+
+
+def a_curve(more, less, **rises):
+    whole, half = (attack(accuracy, estimate(information)) for accuracy, information in (more, less))
+    return LearningCurve(1200, 600, whole, half, **{"reads_more": False, "right_more": False, **rises})
+
+
+class TestWeakAudits:
+    def test_an_audit_of_few_rows_says_so(self):
+        right = Estimate(0.54, 0.48, 0.597, 300)
+        few = replace(report(), retrained=(replace(attack(0.54, estimate(0.01)), accuracy=right),))
+        verdict = give_verdict(few, rows="texts")
+        words = "with 300 texts to test on, 54 % right guesses cannot be told from 60 %"
+        assert verdict.weak == f"This audit is weak: {words}."
+        assert verdict.weak in str(verdict)
+        assert give_verdict(report()).weak is None
+
+    def test_information_that_few_rows_leave_open_makes_an_audit_weak(self):
+        assert give_verdict(report(information=Estimate(0.0, -0.01, 0.02, 100))).weak is not None
+        assert give_verdict(report(information=Estimate(0.0, -0.01, 0.02, 400))).weak is None
+
+    def test_a_learning_curve_that_still_rises_is_told_in_what_rises(self):
+        flat = replace(report(), curve=a_curve((0.59, 0.05), (0.57, 0.04)))
+        assert give_verdict(flat).weak is None
+        right = replace(report(), curve=a_curve((0.59, 0.05), (0.57, 0.04), right_more=True))
+        assert give_verdict(right, rows="texts").weak == (
+            "This audit is weak: an attacker with more texts would read more (59 % right having learnt from 1,200, "
+            "57 % from 600)."
+        )
+        told = replace(report(), curve=a_curve((0.59, np.log(2) / 10), (0.6, np.log(2) / 20), reads_more=True))
+        assert "(0.1000 bits having learnt from 1,200, 0.0500 from 600)" in give_verdict(told).weak
 
 
 @pytest.mark.parametrize(

@@ -95,11 +95,14 @@ def home(tmp_path_factory, lowtide):
     return Home(folder, data, plan, shared, planned, released)
 
 
+QUICK = ("--attacker", "logistic regression", "--attacker", "boosted trees")
+
+
 @pytest.fixture(scope="session")
 def audited(home, lowtide):
     """What the audit of the release said; its files stand in the same folder."""
     files = ("--json", home.folder / "a.json", "--report", home.folder / "a.html", "--plan", home.plan)
-    options = ("--secret", "beast", "--fail-above", "0.1", "--figures", home.folder / "audit")
+    options = ("--secret", "beast", "--fail-above", "0.1", "--figures", home.folder / "audit", *QUICK)
     return lowtide("audit", home.shared, "--reference", home.survey, *options, *files)
 
 

@@ -2,14 +2,22 @@
 
 import csv
 import json
+import os
+import shutil
+import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from lowtide import LowtideError, Plan, release
 from lowtide.cli.main import app
 from lowtide.images import attackers
+from lowtide.images.dataset import open_dataset, open_images
+from lowtide.images.options import ImageOptions
+from lowtide.images.writing import ImageWriter
 
 SIDE, COUNT = 24, 200
 
@@ -30,9 +38,10 @@ def faces(folder, *, suffix="png", seed=0, sizes=None):
         pixels[-6:-2, 6:18] += np.uint8(70 * smile)
         pixels[1:4, 6:18] += np.uint8(70 * hat)
         Image.fromarray(pixels).save(folder / f"{k:03}.{suffix}")
-        rows.append({"file_name": f"{k:03}.{suffix}", "smile": "yes" if smile else "no", "hat": int(hat)})
+        labels = {"smile": "yes" if smile else "no", "hat": int(hat), "Smile": 1 - smile, "note": f"Anna {k} laughs"}
+        rows.append({"file_name": f"{k:03}.{suffix}", **labels})
     with (folder / "metadata.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, ["file_name", "smile", "hat"])
+        writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
     return folder
@@ -59,7 +68,7 @@ def folder(place):
 @pytest.fixture(scope="module")
 def planned(place, folder):
     """Takes more than 10 s: a network attacks every plan that is tried."""
-    options = ("--patch", 4, "--attacker-accuracy", 0.65, "--report", place / "plan.html")
+    options = ("--patch", 4, "--attacker-accuracy", 0.65, "--report", place / "plan.html", "--keep", "hat")
     done = run("plan", folder, "--secret", "smile", *options, "--out", place / "plan.lowtide")
     assert done.exit_code == 0, done.output
     return place / "plan.lowtide", done
@@ -70,6 +79,21 @@ def released(place, folder, planned):
     done = run("release", folder, "--plan", planned[0], "--out", place / "shared")
     assert done.exit_code == 0, done.output
     return place / "shared"
+
+
+def test_images_that_the_system_ends_leave_no_folder(place, folder, planned, monkeypatch):
+    before, write = sorted(place.iterdir()), ImageWriter.write
+
+    def ended(writer, index, pixels):
+        write(writer, index, pixels)
+        assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(ImageWriter, "write", ended)
+    names = ("--rename", "--mapping", place / "names of nothing.csv")
+    done = run("release", folder, "--plan", planned[0], "--out", place / "ended", *names)
+    assert done.exit_code == 143
+    assert sorted(place.iterdir()) == before
 
 
 def pixels_of(folder):
@@ -105,10 +129,36 @@ def test_shown_patches_are_pixel_exact_and_the_secret_is_not_in_the_release(fold
     assert same.any()
     assert not same[-6:-2, 6:18].all()
     assert not same.all()
-    header = (released / "metadata.csv").read_text().splitlines()[0]
-    assert header == "file_name,hat"
     assert (released.parent / "shared.card.json").is_file()
     assert (released.parent / "shared.card.md").is_file()
+
+
+def test_labels_are_released_only_on_request_and_the_card_says_so(planned, released):
+    labels = (released / "metadata.csv").read_text()
+    assert labels.splitlines()[0] == "file_name,hat"
+    assert "Anna" not in labels
+    assert "released on your word, judged by nobody: hat" in planned[1].output
+    page = (released.parent / "shared.card.md").read_text()
+    assert "Released on your word, judged by nobody: hat." in page
+    assert "Not judged, and therefore blank or left out (2): Smile, note." in page
+
+
+def test_a_label_that_repeats_the_secret_cannot_be_kept(planned, folder, tmp_path):
+    assert "Smile: tells smile in nearly every row, so it is a copy of it" in " ".join(planned[1].output.split())
+    done = run("plan", folder, "--secret", "smile", "--keep", "Smile", "--out", tmp_path / "plan")
+    assert done.exit_code == 2
+    assert "keep names Smile, which tells smile in nearly every row" in " ".join(done.output.split())
+
+
+def test_a_release_with_a_copy_of_the_secret_among_its_labels_is_refused(folder, tmp_path):
+    copied = tmp_path / "copied"
+    shutil.copytree(folder, copied)
+    with (folder / "metadata.csv").open() as file:
+        rows = [f"{row['file_name']},{row['Smile']}\n" for row in csv.DictReader(file)]
+    (copied / "metadata.csv").write_text("".join(["file_name,cheer\n", *rows]))
+    done = run("audit", copied, "--reference", folder, "--secret", "smile")
+    assert done.exit_code == 2
+    assert "cheer of the release tells 'smile' of nearly every image" in " ".join(done.output.split())
 
 
 def test_file_names_that_reveal_the_secret_are_noted_at_release(place, folder, planned):
@@ -116,10 +166,10 @@ def test_file_names_that_reveal_the_secret_are_noted_at_release(place, folder, p
     leakage.mkdir()
     with (folder / "metadata.csv").open() as file:
         rows = sorted(csv.DictReader(file), key=lambda row: row["smile"])
-    lines = ["file_name,smile"]
+    lines = ["file_name,smile,hat"]
     for number, row in enumerate(rows):
         (leakage / f"{number:03}.png").write_bytes((folder / row["file_name"]).read_bytes())
-        lines.append(f"{number:03}.png,{row['smile']}")
+        lines.append(f"{number:03}.png,{row['smile']},{row['hat']}")
     (leakage / "metadata.csv").write_text("\n".join(lines) + "\n")
     done = run("release", leakage, "--plan", planned[0], "--out", place / "told_shared")
     assert done.exit_code == 0, done.output
@@ -132,6 +182,10 @@ def test_an_audit_reads_the_smile_in_the_clean_images_and_hardly_in_the_release(
     report, leakage = place / "audit.html", place / "audit.json"
     options = ("--reference", folder, "--secret", "smile", "--utility", "hat", "--json", leakage, "--report", report)
     who = ("--attacker", "edges")
+    undecided = run("audit", released, *options[:4], *who, "--fail-above", "0.3")
+    assert undecided.exit_code == 1
+    assert "Released on your word, judged by nobody: hat." in " ".join(undecided.output.split())
+    who = (*who, "--accept", "hat")
     done = run("audit", released, *options, *who, "--plan", place / "plan.lowtide", "--fail-above", "0.3")
     assert done.exit_code == 0, done.output
     found = json.loads(leakage.read_text())
@@ -153,12 +207,18 @@ def test_a_release_that_keeps_the_secret_is_refused(folder):
     assert "still holds the secret 'smile'" in done.output
 
 
-def test_folders_named_after_the_secret_are_renamed_and_paired_again(place, folder, planned):
-    by_class = place / "classes"
+@pytest.fixture(scope="module")
+def by_class(place, folder):
+    """The same images in the folders `yes` and `no`."""
+    classes = place / "classes"
     with (folder / "metadata.csv").open() as file:
         for row in csv.DictReader(file):
-            (by_class / row["smile"]).mkdir(parents=True, exist_ok=True)
-            (by_class / row["smile"] / row["file_name"]).write_bytes((folder / row["file_name"]).read_bytes())
+            (classes / row["smile"]).mkdir(parents=True, exist_ok=True)
+            (classes / row["smile"] / row["file_name"]).write_bytes((folder / row["file_name"]).read_bytes())
+    return classes
+
+
+def test_folders_named_after_the_secret_are_renamed_and_paired_again(place, by_class):
     plan, shared, names = place / "classes.lowtide", place / "classes_shared", place / "names.csv"
     made = run("plan", by_class, "--secret", "label", "--kept", 0.5, "--patch", 8, "--out", plan)
     assert made.exit_code == 0, made.output
@@ -169,6 +229,56 @@ def test_folders_named_after_the_secret_are_renamed_and_paired_again(place, fold
     assert done.exit_code == 0, done.output
     assert not (shared / "yes").exists()
     assert "yes/" in names.read_text()
+
+
+def keeping(planned, *labels):
+    """The plan of the fixture as if these labels had been kept."""
+    made = Plan.load(planned[0])
+    return replace(made, layout={**made.layout, "kept": list(labels)})
+
+
+def test_folders_of_a_plan_for_another_label_are_not_released(planned, by_class, tmp_path):
+    """`yes` and `no` are the smile, whether or not a column says so."""
+    made = keeping(planned)
+    with pytest.raises(LowtideError, match="the names of their folders are labels that the plan does not keep"):
+        release(by_class, made, tmp_path / "shared", progress=False)
+    release(by_class, made, tmp_path / "shared", mapping=tmp_path / "names.csv", progress=False)
+    assert {path.parent for path in (tmp_path / "shared").rglob("*.png")} == {tmp_path / "shared"}
+    kept = release(by_class, keeping(planned, "label"), tmp_path / "kept", progress=False)
+    assert {path.parent.name for path in kept.data.rglob("*.png")} == {"yes", "no"}
+
+
+def test_folders_beside_metadata_are_a_label(by_class, folder, tmp_path):
+    with (folder / "metadata.csv").open() as file:
+        rows = [f"{row['smile']}/{row['file_name']},{row['smile']}\n" for row in csv.DictReader(file)]
+    shutil.copytree(by_class, tmp_path / "both")
+    (tmp_path / "both" / "metadata.csv").write_text("".join(["file_name,smile\n", *rows]))
+    data = open_dataset(tmp_path / "both", "smile", ImageOptions(), progress=False)
+    assert data.unjudged == ("folder",)
+    assert data.source.copies == ("folder",)
+
+
+@pytest.mark.filterwarnings("ignore::lowtide.errors.LowtideNote")
+@pytest.mark.parametrize("layout", ["genki", "celeba", "npz"])
+def test_no_layout_releases_labels_that_are_not_kept(layout, planned, folder, tmp_path):
+    source, shared = tmp_path / "source", tmp_path / "shared"
+    if layout == "npz":
+        source, shared = tmp_path / "source.npz", tmp_path / "shared.npz"
+        np.savez(source, images=pixels_of(folder), Smiling=np.arange(COUNT) % 2, note=["Anna laughs"] * COUNT)
+    elif layout == "genki":
+        shutil.copytree(folder, source / "files", ignore=shutil.ignore_patterns("*.csv"))
+        (source / "labels.txt").write_text("1 0.375 0.25 0.5\n" * COUNT)
+    else:
+        shutil.copytree(folder, source / "img_align_celeba", ignore=shutil.ignore_patterns("*.csv"))
+        lines = [f"{k:03}.png 1 -1\n" for k in range(COUNT)]
+        (source / "list_attr_celeba.txt").write_text("".join([f"{COUNT}\nSmiling Mouth_Slightly_Open\n", *lines]))
+    release(source, keeping(planned), shared, progress=False)
+    again = open_images(shared, progress=False)
+    assert len(again) == COUNT
+    assert again.columns == ()
+    files = [shared] if layout == "npz" else [path for path in shared.iterdir() if path.is_file()]
+    for word in (b"Smiling", b"Mouth", b"Anna", b"0.375"):
+        assert not any(word in path.read_bytes() for path in files)
 
 
 BAD = {
@@ -197,6 +307,6 @@ def test_mixed_sizes_are_named_and_can_be_resized(tmp_path):
 
 
 def test_a_column_name_is_refused_where_patches_are_expected(folder, tmp_path):
-    done = run("plan", folder, "--secret", "smile", "--keep", "hat", "--out", tmp_path / "plan")
+    done = run("plan", folder, "--secret", "smile", "--keep", "cap", "--out", tmp_path / "plan")
     assert done.exit_code == 2
     assert "numbers of patches or boxes" in done.output

@@ -126,7 +126,7 @@ def test_ctrl_c_stops_a_plan_and_leaves_nothing(survey, tmp_path):
     assert first.startswith("note: person")
     assert process.returncode == 130
     lines = [line for line in err.splitlines() if not line.startswith("note: ")]
-    assert lines == ["stopped; nothing half-done was written. Run the same command again."]
+    assert lines == ["interrupted; nothing half-done was written. Run the same command again."]
     assert out == ""
     assert list(tmp_path.iterdir()) == [data]
 

@@ -28,7 +28,7 @@ FAST = (*COLUMNS, "--steps", 40)
 
 
 def draw(seed=0):
-    """Texts of neutral words, two telling ones (right in 85 of 100) and one of the mood."""
+    """Texts of neutral words, two telling ones (right in 85 of 100) and one of the mood; in random order."""
     rng = np.random.default_rng([seed, 7701])
     rows = []
     for author in range(AUTHORS):
@@ -40,7 +40,7 @@ def draw(seed=0):
             mood = int(rng.integers(2))
             row = {"author": f"writer-{author:02d}", "text": f"{' '.join([*words, MOODS[mood]]).capitalize()}!"}
             rows.append({**row, "beast": BEASTS[author % 2], "mood": mood, "year": f"20{10 + len(rows) % 9}-05-01"})
-    return rows
+    return [rows[place] for place in rng.permutation(len(rows))]
 
 
 def write(path, rows):
@@ -114,6 +114,7 @@ def released(place, corpus, planned, lowtide):
 def audited(place, corpus, released, lowtide):
     files = ("--json", place / "a.json", "--report", place / "a.html", "--plan", place / "plan")
     options = ("--attacker", "words", "--attacker", "naive bayes", "--utility", "mood", "--fail-above", "0.15")
+    options += ("--accept", "mood")  # which nobody judges
     ran = lowtide("audit", place / "shared.csv", "--reference", corpus, *COLUMNS, *options, *files)
     assert ran.code == 0, ran
     return ran
@@ -148,13 +149,15 @@ def test_a_folder_for_each_class_is_scanned(tmp_path, lowtide):
     made = lowtide("plan", classes, "--secret", "label", "--kept", 0.6, "--steps", 40, "--out", plan)
     assert made.code == 0, made.err
     assert "no --group" in made.err
-    ran = lowtide("release", classes, "--plan", plan, "--out", shared)
+    assert "The order of the texts tells the label" in made.err  # files are read class by class
+    ran = lowtide("release", classes, "--plan", plan, "--out", shared, "--shuffle")
     assert ran.code == 0, ran.err
     table = read(shared)
     assert table.column_names == ["text"]  # neither the label nor the file, whose path holds it
     assert len(table) == len(ROWS)
     who = ("--text", "text", "--secret", "label", "--attacker", "words")
-    judged = lowtide("audit", shared, "--reference", classes, *who, "--fail-above", "0.1")
+    gate = ("--fail-above", "0.1", "--order", tmp_path / "shared.order.csv")
+    judged = lowtide("audit", shared, "--reference", classes, *who, *gate)
     assert judged.code == 0, judged
 
 
@@ -179,6 +182,7 @@ def test_a_release_has_the_same_texts_in_the_same_order(place, released):
     assert table.column_names == ["text", "mood"]
     assert table["mood"].to_pylist() == [row["mood"] for row in ROWS]
     new = table["text"].to_pylist()
+    assert (place / "shared.changes.csv").stat().st_mode & 0o777 == 0o600  # it says which words were hidden where
     changes = read(place / "shared.changes.csv").to_pylist()
     assert changes
     for number, (before, after) in enumerate(zip(TEXTS, new, strict=True)):
@@ -397,6 +401,6 @@ def test_ctrl_c_during_a_plan_of_texts_leaves_no_file(tmp_path):
         out, err = process.communicate(timeout=30)
     assert first == "note: 3 texts have no word in them\n"
     assert process.returncode == 130
-    assert err.splitlines()[-1].startswith("stopped; nothing half-done was written")
+    assert err.splitlines()[-1].startswith("interrupted; nothing half-done was written")
     assert out == ""
     assert list(tmp_path.iterdir()) == [odd]

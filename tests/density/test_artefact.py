@@ -58,6 +58,14 @@ def test_prefixes_in_one_pass_equal_separate_evaluations(density, rows):
     np.testing.assert_array_equal(prefixes[:, 0], 0.0)
 
 
+def test_what_features_tell_alone_is_what_masks_of_one_feature_show(density, rows):
+    expected = np.stack([density.observed(rows, np.arange(5) == j) for j in range(5)], axis=1)
+    assert np.abs(expected).max() > 0.1
+    np.testing.assert_allclose(density.alone(rows), expected, atol=1e-12)
+    null = Density(density.classes, density.features, Null(3, 5), 3.0, density.encoder)
+    np.testing.assert_array_equal(null.alone(rows), np.zeros((40, 5, 3)))
+
+
 def test_every_row_may_have_its_own_mask(density, rows):
     masks = np.random.default_rng(1).random((40, 5)) < 0.5
     alone = np.concatenate([density.observed(rows[i : i + 1], masks[i]) for i in range(40)])
@@ -188,7 +196,7 @@ class TestDamage:
 
     def test_a_newer_version_is_refused(self, bundle):
         self.edit(bundle, version=99)
-        with pytest.raises(LowtideError, match="format version 99, this Lowtide reads up to 4; upgrade"):
+        with pytest.raises(LowtideError, match="format version 99, this Lowtide reads up to 5; upgrade"):
             Density.load(bundle)
 
     def test_the_version_before_had_less_in_its_encoder(self, density, rows, bundle):
@@ -235,6 +243,12 @@ class TestDamage:
 
     def test_a_missing_part_is_refused(self, bundle):
         self.edit(bundle, critic={"kind": "unheard of"})
+        with pytest.raises(LowtideError, match="lacks or garbles"):
+            Density.load(bundle)
+
+    @pytest.mark.parametrize("changes", [{"prior": [[1.0], 0.3, 0.2]}, {"trim": "wide"}, {"trim": [3.0]}])
+    def test_parts_of_another_shape_or_type_are_refused(self, bundle, changes):
+        self.edit(bundle, **changes)
         with pytest.raises(LowtideError, match="lacks or garbles"):
             Density.load(bundle)
 

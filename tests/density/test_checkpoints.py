@@ -33,9 +33,9 @@ def count_steps(monkeypatch):
     return calls
 
 
-@pytest.mark.parametrize("step", [57, 150], ids=["while choosing", "while refitting"])
-def test_resumes_where_it_stopped(step, monkeypatch, tmp_path):
-    options = {"max_steps": 120, "random_state": 3}
+@pytest.mark.parametrize(("step", "critic"), [(57, "auto"), (150, "masked")], ids=["while choosing", "while refitting"])
+def test_resumes_where_it_stopped(step, critic, monkeypatch, tmp_path):
+    options = {"critic": critic, "max_steps": 120, "random_state": 3}
     with monkeypatch.context() as patch:
         counted = count_steps(patch)
         whole = TIDE(**options).fit(*SAMPLE)

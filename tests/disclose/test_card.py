@@ -12,12 +12,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from lowtide.attack.panel import AttackReport
-from lowtide.auditing.report import give_verdict
+from lowtide.auditing.verdict import give_verdict
 from lowtide.disclose.card import Feature, ReleaseCard, schema
 from lowtide.disclose.certificate import certify_fixed, certify_paper, certify_sequential
 from lowtide.disclose.membership import membership
 from lowtide.errors import LowtideError
-from lowtide.interface import Attack, Estimate
+from lowtide.interface import Attack, Estimate, RowOrder
 
 VALIDATOR = jsonschema.Draft202012Validator(schema())
 HIDDEN = np.array([[True, False], [False, False], [True, True], [True, False]])
@@ -171,10 +171,13 @@ def test_any_card_round_trips_and_says_vacuous_exactly_when_it_is(original):
 
 
 class TestAttacks:
-    def test_the_strongest_is_the_retrained_one_with_the_most_information(self):
+    def test_the_strongest_is_the_best_retrained_one_in_each_figure(self):
         others = (attack(9.0, trained_on="clean", auc=0.99), attack(9.0, target="clean", auc=0.98))
-        best = attack(0.04, auc=0.6, attacker="network")
-        assert card(attacks=(*others, attack(0.03, auc=0.9), best)).strongest == best
+        best, ranks = attack(0.04, auc=0.6, attacker="network"), attack(0.03, auc=0.9, attacker="trees")
+        found = card(attacks=(*others, ranks, best)).strongest
+        assert found.attacker == "network (accuracy and information), trees (AUC)"
+        assert (found.auc.value, found.information.value) == (0.9, 0.04)
+        assert card(attacks=(*others, best)).strongest == best
         assert card(attacks=others).strongest is None
 
     @pytest.mark.parametrize(
@@ -197,10 +200,8 @@ class TestAttacks:
             retrained=(strong,),
             clean=(),
             fixed=(),
-            strongest="trees",
-            strongest_clean=None,
             fixed_missing=None,
-            probabilities=np.full((1, 2), 0.5),
+            answers={"trees": np.full((1, 2), 0.5)},
             codes=np.zeros(1, dtype=int),
             prior=np.array([0.5, 0.5]),
             rows=np.zeros(1, dtype=int),
@@ -356,3 +357,23 @@ def test_a_card_of_version_1_loads_with_the_new_names_of_policies(name, old, tmp
     plain["certificate"]["policy"] = ["plan"]
     with pytest.raises(LowtideError, match=r"certificate\.policy of the card breaks the rule"):
         ReleaseCard.from_json(plain)
+
+
+TOLD = Estimate(0.4, 0.3, 0.5, 200)
+
+
+@pytest.mark.parametrize("order", [None, RowOrder(None, False, False), RowOrder(TOLD, True, None)])
+def test_the_order_of_rows_is_read_back(order):
+    assert ReleaseCard.from_json(card(order=order).to_json()).order == order
+    plain = card(order=order).to_json()
+    del plain["order"]  # as on older cards
+    assert ReleaseCard.from_json(plain).order is None
+
+
+def test_the_page_warns_of_an_order_that_tells_unless_the_rows_were_shuffled():
+    said = {shuffled: card(order=RowOrder(TOLD, True, shuffled)).text() for shuffled in (None, False, True)}
+    told = "The order of the reference rows tells the secret (0.4000 [0.3000, 0.5000] nats)"
+    assert f"{told}: release them in random order." in said[None]
+    assert f"{told}, and the release keeps it." in said[False]
+    assert told not in said[True]
+    assert "The rows are in random order." in said[True]

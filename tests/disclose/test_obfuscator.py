@@ -94,7 +94,12 @@ class TestFrames:
         assert card.changed == pytest.approx(4 / 6)
         assert card.rows == 600
         assert card.leakage == planned.leakage_
-        assert [found.attacker for found in card.attacks] == ["guess", "logistic regression", "boosted trees"]
+        assert [found.attacker for found in card.attacks] == [
+            "guess",
+            "logistic regression",
+            "boosted trees",
+            "surface",
+        ]
         assert card.parameters["keep"] == ("score",)
         assert "yes" not in card.text()
 

@@ -7,9 +7,10 @@ import pytest
 from PIL import Image
 
 from lowtide.errors import LowtideError
+from lowtide.images.archive import open_npz
 from lowtide.images.dataset import open_images
 from lowtide.images.encoder import Stack
-from lowtide.images.folder import cached, open_npz
+from lowtide.images.folder import cached
 
 RNG = np.random.default_rng(5)
 BYTES = RNG.integers(0, 256, (7, 6, 8, 3), dtype=np.uint8)

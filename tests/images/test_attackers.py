@@ -144,11 +144,11 @@ def test_the_same_seed_gives_the_same_network_and_leaves_torch_as_it_was(monkeyp
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    first, same, other = (
-        IMAGE_ATTACKERS["small network"](seed).fit(Album.of(images), s).probabilities(Album.of(images))
-        for seed in (0, 0, 1)
-    )
+    fitted = [IMAGE_ATTACKERS["small network"](seed).fit(Album.of(images), s) for seed in (0, 0, 1)]
+    first, same, other = (one.learner.log_scores(Album.of(images)) for one in fitted)
     assert torch.equal(torch.rand(3), expected)
+    before, after = (next(net.parameters()) for net in (fitted[0].learner.first, fitted[0].learner.net))
+    assert not torch.equal(before, after), "it went on with its validation images"
     np.testing.assert_array_equal(first, same)
     assert not np.array_equal(first, other)
 

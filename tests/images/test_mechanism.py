@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
-from lowtide.disclose.noise import KeyedNoise, row_ids
+from lowtide.disclose.noise import KeyedNoise
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Grid
 from lowtide.images.mechanism import ImageMechanism
@@ -62,6 +62,31 @@ def test_noise_does_not_depend_on_batch_or_order() -> None:
     assert not np.array_equal(_noised(pixels, hidden, [k + 1 for k in ids]), whole)
 
 
+def test_noise_belongs_to_what_an_image_shows_and_not_to_its_name() -> None:
+    pixels, hidden = _images(), np.ones(len(GRID), dtype=bool)
+    mechanism, noise = ImageMechanism(GRID, "gaussian", 0.05), KeyedNoise(KEY)
+    first = mechanism.hide(pixels, hidden, noise=noise)
+    turn = np.array([4, 0, 5, 2, 1, 3])
+    assert np.array_equal(mechanism.hide(pixels[turn], hidden, noise=noise), first[turn])
+    twice = np.concatenate([pixels, pixels])
+    assert np.array_equal(mechanism.hide(twice, hidden, noise=noise), np.concatenate([first, first]))
+
+
+@pytest.mark.parametrize("ids", [None, list(range(6))])
+def test_another_image_under_the_same_name_has_fresh_noise(ids) -> None:
+    """With the noise of the name, two releases would show exactly by how much the images differ."""
+    pixels, hidden = np.full((6, 13, 10, 3), 120, dtype=np.uint8), np.ones(len(GRID), dtype=bool)
+    pixels += np.arange(6, dtype=np.uint8)[:, None, None, None]
+    changed = pixels.copy()
+    changed[:, 0, 0, 0] += 40
+    mechanism, noise = ImageMechanism(GRID, "gaussian", 0.1), KeyedNoise(KEY)
+    before, after = (mechanism.hide(one, hidden, noise=noise, ids=ids).astype(float) for one in (pixels, changed))
+    same = (before == after).mean()
+    assert same < 0.05
+    drawn = [(shown - one).ravel() for shown, one in ((before, pixels), (after, changed))]
+    assert abs(np.corrcoef(*drawn)[0, 1]) < 0.1
+
+
 def test_a_pixel_is_noised_once_whatever_else_is_hidden() -> None:
     pixels, ids = _images(), list(range(6))
     everything = _noised(pixels, np.ones(len(GRID), dtype=bool), ids)
@@ -88,9 +113,10 @@ def test_noise_is_that_of_the_cipher() -> None:
     pixels, hidden = _images(), np.ones(len(GRID), dtype=bool)
     mechanism = ImageMechanism(GRID, "gaussian", 0.3)
     stream = KeyedNoise(KEY).derive(mechanism._label)
-    drawn = np.stack([ndtri(stream.uniform(row_ids(range(6), 6), line, 30)) for line in range(13)], axis=1)
+    numbers = KeyedNoise(KEY).content_ids((image.tobytes() for image in pixels), 6)
+    drawn = np.stack([ndtri(stream.uniform(numbers, line, 30)) for line in range(13)], axis=1)
     expected = np.rint(np.clip(pixels / 255 + 0.3 * drawn.reshape(pixels.shape), 0, 1) * 255)
-    assert np.array_equal(_noised(pixels, hidden, list(range(6)), 0.3), expected)
+    assert np.array_equal(mechanism.hide(pixels, hidden, noise=KeyedNoise(KEY)), expected)
 
 
 def test_ratios_are_diameters_over_lambda() -> None:

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from lowtide import TIDE, Obfuscator
+from lowtide import TIDE, Obfuscator, release
 from lowtide.attack.panel import attack
 from lowtide.disclose.budget import load_hider
 from lowtide.disclose.card import ReleaseCard
+from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Grid, Stack
 from lowtide.images.mechanism import FixedPatches, PaperPatches, Released, all_flags
@@ -144,10 +146,29 @@ def test_noise_is_the_same_in_any_batch(noised: Obfuscator, faces: tuple[np.ndar
     assert 0.15 < changed <= 0.25
     again = noised.transform(Stack(grey[..., None]), ids=names).read(np.arange(10))
     assert np.array_equal(again[..., 0], released)
-    with pytest.raises(LowtideError, match="rows need ids"):
-        noised.transform(grey)
+    assert np.array_equal(noised.transform(grey[4:6]), noised.transform(grey)[4:6])  # without names, too
     assert noised.card_.certificate.hidden_part is not None
     assert Path(noised.key_file).stat().st_mode & 0o077 == 0
+
+
+def test_a_second_release_draws_the_same_noise_unless_fresh_noise_is_asked_for(
+    noised: Obfuscator, faces: tuple[np.ndarray, np.ndarray], tmp_path: Path
+) -> None:
+    grey = faces[0].mean(axis=3).astype(np.uint8)[:10]
+    plan = Plan("images", "smile", {"resize": None, "grey": True}, noised.hider_).save(tmp_path / "plan")
+    first, second = (release(grey, plan).data for _ in range(2))
+    assert np.array_equal(first, second)
+    other = release(grey, plan, fresh_noise=True).data
+    assert not np.array_equal(first, other)
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        for row, image in enumerate(grey):
+            # The same name and another picture, and the same picture under another name.
+            Image.fromarray(image).save(tmp_path / folder / f"{row if folder == 'a' else 9 - row}.png")
+    outs = [release(tmp_path / folder, plan, tmp_path / f"{folder} released").data for folder in ("a", "b")]
+    shown = [np.stack([np.asarray(Image.open(out / f"{row}.png")) for row in range(10)]) for out in outs]
+    assert np.array_equal(shown[0], first)
+    assert np.array_equal(shown[1][::-1], first)
 
 
 def test_the_papers_rule_with_the_exact_density(faces: tuple[np.ndarray, np.ndarray]) -> None:

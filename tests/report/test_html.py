@@ -250,8 +250,8 @@ class TestWithoutSomeData:
 
     def test_an_attack_above_the_estimate_is_a_caution(self):
         high, low = a_card(attacks=(an_attack(0.3),)), a_card(attacks=(an_attack(0.03),))
-        assert "do not trust" in render(report_of("t", "vote", card=high))
-        assert "do not trust" not in render(report_of("t", "vote", card=low))
+        assert "Do not trust the estimate" in render(report_of("t", "vote", card=high))
+        assert "Do not trust" not in render(report_of("t", "vote", card=low))
 
     def test_data_without_leakage_is_not_called_a_leak(self):
         flat = replace(a_scan(["age"]), information=around(0.001))

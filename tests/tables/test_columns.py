@@ -351,6 +351,7 @@ def test_an_encoder_has_one_entry_per_column():
 
 def test_an_encoder_from_its_fields():
     _, encoder = read_table(pd.DataFrame({"a": [1.0, None], "t": ["x", "y"], "d": pd.to_datetime(["2020-01-01"] * 2)}))
-    fields = {name: list(getattr(encoder, name)) for name in ("names", "categories", "fills", "dates", "others")}
+    kinds = ("names", "categories", "fills", "dates", "others", "spans")
+    fields = {name: list(getattr(encoder, name)) for name in kinds}
     assert read_encoder(fields) == encoder
     assert read_encoder({"names": ["a"], "categories": [None]}) == TableEncoder(("a",), (None,))

@@ -48,7 +48,7 @@ def test_columns_are_described_by_their_kind():
         "sometimes": "text",
         "void": "empty",
         "blank": "empty",
-        "even": "integer",
+        "even": "identifier",
     }
     assert (description["party"].distinct, description["party"].missing) == (2, 0.25)
     assert (description["income"].distinct, description["income"].missing) == (75, 0.25)
@@ -58,16 +58,20 @@ def test_columns_are_described_by_their_kind():
 def test_notes_are_for_people():
     description = describe(TABLE)
     assert description["name"].notes == (
-        "names rows: 100 different texts in 100 rows; it cannot be judged and is hidden unless kept",
+        "names rows: 100 different values in 100 rows; it cannot be judged, and it is blank in a release unless kept",
     )
-    assert "consecutive whole numbers" in description["row"].notes[0]
+    assert "100 different whole numbers in 100 rows; it is blank in a release" in description["row"].notes[0]
     assert "25 % of the rows have no value" in description["income"].notes[0]
     assert description["age"].notes == ()
-    assert "country: the same in every row; it tells nothing" in description.notes
+    assert (
+        "country: the same in every row; it tells nothing, and any other value is blank in a release"
+        in description.notes
+    )
     many = describe(pa.table({"t": [f"t{i % 1200}" for i in range(5000)]}))
-    assert "1,200 different texts, more than the 1,000" in many["t"].notes[0]
+    assert many["t"].kind == "identifier"
+    assert "1,200 different values in 5,000 rows, more than the 1,000" in many["t"].notes[0]
     long = describe(pa.table({"t": [f"t{min(i, 4997)}" for i in range(5000)]}))
-    assert "4,998 different texts in 5,000 rows" in long["t"].notes[0]
+    assert "4,998 different values in 5,000 rows" in long["t"].notes[0]
 
 
 def test_the_description_shows_no_value():
@@ -78,12 +82,57 @@ def test_the_description_shows_no_value():
         assert "1234.5" not in leakage
 
 
-def test_columns_of_few_rows_are_not_called_identifiers():
-    assert describe(TABLE.slice(0, 49))["name"].kind == "text"
-    assert describe(TABLE.slice(0, 50))["name"].kind == "identifier"
-    assert describe(pa.table({"i": list(range(49))}))["i"].kind == "integer"
-    half = pa.table({"t": [f"t{i // 2}" for i in range(100)]})
-    assert describe(half)["t"].kind == "text"
+def test_few_values_are_categories_however_few_rows_there_are():
+    assert describe(TABLE.slice(0, 10))["name"].kind == "text"
+    assert describe(pa.table({"i": list(range(19))}))["i"].kind == "integer"
+    five = pa.table({"t": [f"t{i // 4}" for i in range(20)]})
+    assert describe(five)["t"].kind == "text"
+
+
+def test_names_of_a_small_table_are_identifiers():
+    assert describe(TABLE.slice(0, 12))["name"].kind == "identifier"
+    assert describe(pa.table({"i": [7 * i + 1 for i in range(20)]}))["i"].kind == "identifier"
+
+
+@pytest.mark.parametrize("times", [1, 2, 3, 4])
+def test_texts_that_occur_a_few_times_each_are_identifiers(times):
+    assert describe(pa.table({"t": [f"name {i // times}" for i in range(600)]}))["t"].kind == "identifier"
+
+
+def test_texts_that_repeat_are_categories():
+    assert describe(pa.table({"t": [f"town {i // 6}" for i in range(600)]}))["t"].kind == "text"
+
+
+def test_names_beside_one_common_text_are_identifiers():
+    texts = ["unknown"] * 290 + [f"name {i}" for i in range(310)]
+    assert describe(pa.table({"t": texts}))["t"].kind == "identifier"
+
+
+def test_whole_numbers_with_gaps_and_a_few_repetitions_are_identifiers():
+    numbers = [None, None, *(int(n) for n in RNG.permutation(10**6)[:996]), 5, 5]
+    assert describe(pa.table({"i": numbers}))["i"].kind == "identifier"
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([[1, 2]] * 30),
+        pa.array([b"ab"] * 30),
+        pa.array([{"a": 1}] * 30),
+        pa.array([dt.timedelta(days=1)] * 30),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_types_that_cannot_be_judged_are_described_as_such(column):
+    found = describe(pa.table({"c": column}))["c"]
+    assert found.kind == "other"
+    assert "cannot be judged, and is blank in a release unless kept" in found.notes[0]
+
+
+def test_dictionaries_and_times_are_read_as_the_encoder_reads_them():
+    times = pa.array([dt.time(i // 60, i % 60) for i in range(120)])
+    found = describe(pa.table({"time": times, "code": pa.array(range(120)).dictionary_encode()}))
+    assert [column.kind for column in found.columns] == ["identifier", "identifier"]
 
 
 def test_the_secret_has_its_own_notes():

@@ -50,7 +50,7 @@ def release(plan, path, *, noise=None, out=None):
         changed = job.change(batch, noise)
         parts.append(changed.samples)
         if out is not None:
-            with job.sink(out) as sink:
+            with job.sink(out, lambda path: path) as sink:
                 sink.write(changed)
     return tuple(pa.concat_tables(tables) for tables in zip(*parts, strict=True))
 
@@ -100,9 +100,8 @@ def test_a_saved_plan_does_the_same(tmp_path, file, how):
     assert "OKAPI" not in config  # words of the texts are in it, labels are not
     assert "zorrik" in config
     for name in ("card.json", "card.md"):
-        card = (tmp_path / "plan" / name).read_text()
-        shown = set(re.findall(r"\w+", card))
-        assert not shown & {*PLAIN, *TELLING[0], *TELLING[1], "OKAPI", "ZEBRA"}
+        card = re.findall(r"\w+", (tmp_path / "plan" / name).read_text())
+        assert not [word for word in (*PLAIN, *TELLING[0], *TELLING[1], "OKAPI", "ZEBRA") if word in card]
 
 
 @pytest.mark.filterwarnings("ignore:left out")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from lowtide.attack.panel import attack
 from lowtide.disclose.budget import Budget
-from lowtide.splits import grouped, stratified
 from lowtide.texts.encoder import TextEncoder
-from lowtide.texts.planning import TermPlanner
+from lowtide.texts.planning import TermPlanner, take_turns
 from lowtide.texts.rewriting import Rewriter
 from lowtide.texts.terms import Vocabulary
 from lowtide.worlds.text import naive_bayes_text
@@ -26,10 +27,8 @@ NO = np.zeros(len(VOCABULARY), dtype=bool)
 
 
 def make_plan(counts=COUNTS, s=S, *, keep=NO, hide=NO, stop=None, groups=None):
-    seed = np.random.SeedSequence(1)
-    split = stratified(s, 0.25, seed=seed) if groups is None else grouped(s, groups, 0.25, seed=seed)
-    prior = np.bincount(s) / len(s)
-    return TermPlanner(counts, s, prior, groups, split, keep, hide, stop).plan(VOCABULARY)
+    turns, prior = take_turns(s, groups, np.random.SeedSequence(1)), np.bincount(s) / len(s)
+    return TermPlanner(counts, s, prior, groups, turns, keep, hide, stop).plan(VOCABULARY)
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +62,41 @@ def test_the_curve_is_near_the_truth_and_falls(plan):
     assert leakage[-1] < 0.1 * leakage[0]
     assert [point.kept for point in plan.curve] == sorted((point.kept for point in plan.curve), reverse=True)
     assert plan.curve[3].kept == pytest.approx(plan.first(int(plan.curve[3].hidden.sum())).kept)
+
+
+def test_the_curve_says_what_a_fresh_attacker_reads():
+    """Weak words, many of them: read on the texts that ordered the words, the end of the curve was 0."""
+    world = naive_bayes_text(3000, length=15.0, charged=0.5, strength=0.5, seed=7)
+    (old, s), (new, other) = (world.sample_sequences(2000, seed=seed) for seed in (8, 9))
+    vocabulary, no = Vocabulary(tuple(world.features.names)), np.zeros(3000, dtype=bool)
+    counts = vocabulary.counts([world.text(sequence) for sequence in old])
+    turns = take_turns(s, None, np.random.SeedSequence(1))
+    plan = TermPlanner(counts, s, np.bincount(s) / len(s), None, turns, no, no).plan(vocabulary)
+    texts = [world.text(sequence) for sequence in new]
+    encoder = TextEncoder(vocabulary, np.full((3000, 1), -1, np.int32))
+    for point in (plan.curve[5], plan.curve[15]):
+        chosen = replace(plan, hidden=point.hidden)
+        released = Rewriter(encoder, "drop", chosen.hidden, plan.tokens).write(texts, chosen)
+        fresh = attack(list(released), other, attackers=("words", "naive bayes"), progress=False)
+        read = fresh.headline.information
+        assert read.low <= point.reading.leakage.value <= read.high
+        assert point.reading.leakage.low <= read.value <= point.reading.leakage.high
+
+
+@pytest.mark.parametrize("groups", [None, np.repeat(np.arange(30), 10)])
+def test_texts_that_order_the_words_have_no_part_in_reading_the_curve(groups):
+    codes = np.repeat([0, 1, 0], 100)
+    turns = take_turns(codes, groups, np.random.SeedSequence(4))
+    assert len(turns) == 2
+    numbers = np.arange(300) if groups is None else groups
+    for turn in turns:
+        parts = [set(numbers[rows]) for rows in turn]
+        assert set().union(*parts) == set(numbers)
+        assert sum(map(len, parts)) == len(set(numbers))  # nobody is in two parts
+        assert all(set(codes[rows]) == {0, 1} for rows in turn)
+    few = take_turns(codes, np.arange(300) // 50, np.random.SeedSequence(4))  # two groups of one class
+    assert len(few) == 1
+    assert not set(few[0].judge // 50) & set(few[0].ordering // 50)
 
 
 def test_attackers_read_charged_terms_and_nothing_once_they_are_hidden(plan):

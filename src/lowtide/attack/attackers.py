@@ -1,4 +1,4 @@
-"""The attackers: each sets validation rows aside, learns from the rest, and calibrates what it has learnt.
+"""The attackers: each calibrates on validation rows what it has learnt from the rest, then learns from them as well.
 
 Those of one kind of data are named by its modality. Other packages add theirs by the entry point group
 `lowtide.attackers`, and a user may give any scikit-learn classifier.
@@ -64,12 +64,12 @@ class Attacker(Protocol):
 
     @property
     def validation(self) -> float:
-        """Information on the validation rows, in nats: what to choose among attackers by."""
+        """Information on the validation rows, in nats, before it learnt from them: what to weigh attackers by."""
         ...
 
     @property
     def held(self) -> Held:
-        """Its answers about the validation rows: what to join attackers by."""
+        """Its answers about the validation rows before it learnt from them: what to join attackers by."""
         ...
 
 
@@ -104,6 +104,10 @@ class Learner(Protocol):
         """Fit to `train`; `validation` decides what is to be decided. Every class occurs in `train`."""
         ...
 
+    def refit(self, rows: Part, prior: Floats) -> None:
+        """Fit to `rows`, those of `train` and `validation`, by what `learn` has decided."""
+        ...
+
     def log_scores(self, rows: Any) -> Floats:
         """`log p̂(s|y)`, (n, |S|), finite."""
         ...
@@ -114,11 +118,18 @@ def log_of(p: Floats) -> Floats:
     return np.log(np.maximum(p, _SURE))
 
 
+def held_by(rows: Any) -> Any:
+    """What rows hold, (n, columns): themselves where they come without the surface of their file."""
+    return getattr(rows, "held", rows)
+
+
 class Calibrated:
     """A learner that knows how far it can be trusted.
 
     A quarter of the rows is set aside, class by class, or by whole groups, and the same rows by every attacker of the
-    same seed; on them the learner is stopped and calibrated (see `Calibration`).
+    same seed; on them the learner is stopped and calibrated (see `Calibration`). Then it is fitted to all rows, those
+    of validation too, with what they have decided. Having learnt from more rows it deserves a little more trust than
+    the calibration gives it: that errs towards the prior.
 
     Args:
         learner: makes the learner from a seed.
@@ -149,7 +160,7 @@ class Calibrated:
             raise LowtideError(
                 "an attacker needs two classes or more and three rows of each: merge or drop the rare ones"
             )
-        prior = counts / counts.sum()
+        prior, rows = counts / counts.sum(), self._shown(rows)
         if groups is None:
             train, aside = stratified(codes, _VALIDATION, seed=self._split_seed)
         else:
@@ -158,6 +169,7 @@ class Calibrated:
         with one_thread():
             self.learner.learn(Part(rows[train], codes[train]), validation, prior)
             answers = self.learner.log_scores(validation.rows)
+            self.learner.refit(Part(rows, codes), prior)
         self._calibration = calibrate(answers, validation.codes, prior=prior)
         self._held = Held(self._calibration(answers), validation.codes)
         return self
@@ -166,7 +178,11 @@ class Calibrated:
         """`q(s|y)`, (n, |S|), positive."""
         calibration = self._fitted()
         with one_thread():
-            return calibration(self.learner.log_scores(rows))
+            return calibration(self.learner.log_scores(self._shown(rows)))
+
+    def _shown(self, rows: Any) -> Any:
+        """Rows as the learner takes them: most look at what rows hold, and not at the surface of their file."""
+        return rows if getattr(self.learner, "reads_surface", False) else held_by(rows)
 
     @property
     def validation(self) -> float:
@@ -239,7 +255,11 @@ class EstimatorLearner:
 
     def learn(self, train: Part, validation: Part, prior: Floats) -> None:
         """Fit to `train`; `validation` is for the calibration alone."""
-        self._model.fit(self._numbers(train.rows), train.codes)
+        self.refit(train, prior)
+
+    def refit(self, rows: Part, prior: Floats) -> None:
+        """Fit to all rows."""
+        self._model = clone(self._model).fit(self._numbers(rows.rows), rows.codes)
 
     def log_scores(self, rows: Any) -> Floats:
         """`log p̂(s|y)`, (n, |S|)."""

@@ -9,7 +9,11 @@ P_Y(A) = π a + (1 − π) b:
 a and b rest on different rows, which is tighter than bounding P_Y(A) as a whole.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -75,9 +79,32 @@ def lower_bound(
     epsilon = float(within("epsilon", epsilon, 0.0, np.inf, high_open=True))
     failure = float(within("failure", failure, 0.0, 1.0, low_open=True, high_open=True))
     scores, codes = _checked(density, s)
+    return _lower_bound([scores], codes, epsilon, failure, seed)
+
+
+def audit_divergence(report: AttackReport, epsilon: float, *, failure: float = 0.05, seed: int = 0) -> LowerBound:
+    """The same from the retrained attackers of a report, on its test rows; other arguments as in `lower_bound`.
+
+    The rows that choose an event choose the attacker as well, so that the choice costs nothing. Cross-fitted attackers
+    give an event for each fold; the bound is their mean, and its interval as approximate as all of them (see
+    `cross_fitting`).
+    """
+    epsilon = float(within("epsilon", epsilon, 0.0, np.inf, high_open=True))
+    failure = float(within("failure", failure, 0.0, 1.0, low_open=True, high_open=True))
+    found = [_checked(_density(q, report.prior), report.codes) for q in report.answers.values()]
+    return _lower_bound([scores for scores, _ in found], found[0][1], epsilon, failure, seed)
+
+
+def _density(q: Floats, prior: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(q) - np.log(prior))
+
+
+def _lower_bound(scores: Sequence[Floats], codes: Labels, epsilon: float, failure: float, seed: int) -> LowerBound:
+    """See `lower_bound`; scores (n, |S|) of several attackers, of which the choosing half takes the best."""
     # Not halved class by class: within "not s" the rows must stay independent draws.
     choose, test = random_folds(len(codes), 2, generator(seed, "divergence bound"))
-    classes = scores.shape[1]
+    classes = scores[0].shape[1]
     bound = _Bound(np.exp(min(epsilon, 700.0)), failure / (_STATEMENTS * classes))
     results = np.zeros((2, classes))
     for k in range(classes):
@@ -85,33 +112,29 @@ def lower_bound(
         top = upper_limit(
             np.count_nonzero(mine), len(codes), bound.alpha
         )  # π, from all rows: it has no part in the choice
-        for direction, signed in enumerate((scores[:, k], -scores[:, k])):
-            threshold = bound.best(signed[choose], mine[choose], top, reverse=direction == 1)
-            results[direction, k] = bound.at(threshold, signed[test], mine[test], top, reverse=direction == 1)[0]
+        for direction, sign in enumerate((1.0, -1.0)):
+            signed = [sign * one[:, k] for one in scores]
+            found = [bound.best(one[choose], mine[choose], top, reverse=direction == 1) for one in signed]
+            best = max(range(len(found)), key=lambda attacker: found[attacker].value)
+            event = found[best].threshold, signed[best][test], mine[test], top
+            results[direction, k] = bound.at(*event, reverse=direction == 1)[0]
     return LowerBound(epsilon, results[0], results[1], failure, len(codes))
-
-
-def audit_divergence(report: AttackReport, epsilon: float, *, failure: float = 0.05, seed: int = 0) -> LowerBound:
-    """The same from the strongest attacker of a report, on its test rows; arguments as in `lower_bound`."""
-    density = np.log(report.probabilities) - np.log(report.prior)
-    return lower_bound(density, report.codes, epsilon, failure=failure, seed=seed)
 
 
 def divergence_curve(report: AttackReport, *, failure: float = 0.05, seed: int = 0) -> DivergenceCurve:
     """The divergences for several ε, estimated from the densities of the strongest attacker (paper, Thm 1 and Eq. 5).
 
-    Forward `E_{Y|s}[(1 − e^{ε−i})_+]`, reverse `E_Y[(1 − e^{ε+i})_+]`, over test rows. The attacker's density stands
-    for the true one, so these are estimates; what is proven beside them holds whatever its density is.
+    Forward `E_{Y|s}[(1 − e^{ε−i})_+]`, reverse `E_Y[(1 − e^{ε+i})_+]`, over test rows. The density of the attacker with
+    the most information stands for the true one, so these are estimates; what is proven beside them holds whatever the
+    densities are (see `audit_divergence`).
 
     Args:
         report: attacks on the release.
         failure: how often at most any of the proven numbers may be too large.
         seed: of the halving behind them.
     """
-    with np.errstate(divide="ignore"):
-        density = np.log(report.probabilities) - np.log(report.prior)
-    codes, each = report.codes, failure / len(EPSILONS)
-    proven = [lower_bound(density, codes, epsilon, failure=each, seed=seed) for epsilon in EPSILONS]
+    density, codes, each = _density(report.probabilities, report.prior), report.codes, failure / len(EPSILONS)
+    proven = [audit_divergence(report, epsilon, failure=each, seed=seed) for epsilon in EPSILONS]
     own = [density[codes == k, k] for k in np.unique(codes)]
     return DivergenceCurve(
         EPSILONS,
@@ -142,6 +165,13 @@ def _largest(found: list[Estimate]) -> Estimate:
     """The largest over classes; its interval holds it where theirs hold theirs."""
     top = max(found, key=lambda estimate: estimate.value)
     return Estimate(top.value, max(e.low for e in found), max(e.high for e in found), top.n, found=top.found)
+
+
+class _Event(NamedTuple):
+    """The event {score > threshold}, (1,), and the bound that it gives on the rows that chose it."""
+
+    threshold: Floats
+    value: float
 
 
 @dataclass(frozen=True)
@@ -176,17 +206,18 @@ class _Bound:
             value = np.where(usable, (1 - self.gamma * top) * a - self.gamma * (1 - top) * b, 0.0)
         return np.maximum(value, 0.0)
 
-    def best(self, scores: Floats, mine: Labels, top: Floats, *, reverse: bool) -> Floats:
-        """The threshold with the largest bound, between two scores that occur, (1,)."""
+    def best(self, scores: Floats, mine: Labels, top: Floats, *, reverse: bool) -> _Event:
+        """The threshold with the largest bound, between two scores that occur."""
         values = np.unique(scores)
         if len(values) > _THRESHOLDS:
             values = values[np.unique(np.linspace(0, len(values) - 1, _THRESHOLDS).astype(np.intp))]
         if len(values) < 2:
-            return values[:1]
+            return _Event(values[:1], 0.0)
         # Half-way, so that rounding in equal scores of other rows does not put them on the other side.
         between = np.where(np.isinf(values[:-1]) | np.isinf(values[1:]), values[:-1], 0.5 * (values[:-1] + values[1:]))
         found = self.at(between, scores, mine, top, reverse=reverse)
-        return between[[int(found.argmax())]]
+        top_at = int(found.argmax())
+        return _Event(between[[top_at]], float(found[top_at]))
 
 
 def _checked(density: ArrayLike, s: ArrayLike) -> tuple[Floats, Labels]:

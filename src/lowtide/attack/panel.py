@@ -1,46 +1,36 @@
 """A panel of attackers against one release: freshly retrained on it, and beside them those who know clean data only."""
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping
+import math
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from lowtide import modalities
-from lowtide.attack import scores
-from lowtide.attack.attackers import (
-    Attacker,
-    AttackRows,
-    Continued,
-    Maker,
-    Together,
-    as_maker,
-    is_classifier,
-    plugged_attackers,
-)
+from lowtide.attack.attackers import AttackRows, Continued, as_maker, is_classifier, plugged_attackers
+from lowtide.attack.cross_fitting import FoldedPanel, LearningCurve, Makers, Source
 from lowtide.checks import LowtideError, booleans, one_of, within
-from lowtide.interface import Attack
+from lowtide.interface import Attack, strongest
 from lowtide.labels import read_classes
 from lowtide.progress import progress_bar
 from lowtide.protocols import Modality
-from lowtide.splits import Split, read_groups, set_aside, stream
+from lowtide.splits import Split, each_set_aside, read_groups, set_aside, stream
 from lowtide.types import Floats, Labels
 
-Source = Literal["release", "clean"]
 _LEAST_ROWS = 20
 _LEAST_PER_CLASS = 5  # two to learn from, one to validate and one to test on, with room for rounding
-_TOGETHER = "together"
-
-
-Makers = Mapping[str, Maker | Continued]
-"""Makers of attackers by name."""
+_SLACK = 0.05  # a fold may be so much larger than asked for: classes do not divide evenly
 
 
 @dataclass(frozen=True, eq=False)
 class AttackReport:
     """What a panel of attackers learns about the secret, on rows that none of them was trained on.
+
+    In each figure the lower ends of all attackers of one role hold together, so that the best may be picked: its
+    interval has paid for the choice.
 
     Attributes:
         guess: the control that knows the prior only.
@@ -48,57 +38,55 @@ class AttackReport:
         clean: attackers trained and tested on clean data; empty without it.
         fixed: the same attackers turned to the release, without having seen one; empty without clean data, or where
             `fixed_missing` says why.
-        strongest: the retrained attacker that did best on the validation rows, so that choosing it does not flatter
-            its figures on the test rows.
-        strongest_clean: the same among those trained on clean data; `None` without it.
         fixed_missing: why there is no fixed attacker although clean data was given; `None` otherwise.
-        probabilities: (n_test, |S|) `q(s|y)` of the strongest retrained attacker on the test rows.
+        answers: (n_test, |S|) `q(s|y)` of each retrained attacker on the test rows, by name.
         codes: (n_test,) their classes.
         prior: (|S|,) the shares of the classes among the training rows.
         rows: (n_test,) which rows of the table they are.
+        curve: what the strongest retrained attacker reads having learnt from half the rows; `None` when nobody asked,
+            and where there are too few rows to halve.
     """
 
     guess: Attack
     retrained: tuple[Attack, ...]
     clean: tuple[Attack, ...]
     fixed: tuple[Attack, ...]
-    strongest: str
-    strongest_clean: str | None
     fixed_missing: str | None
-    probabilities: Floats = field(repr=False)
+    answers: Mapping[str, Floats] = field(repr=False)
     codes: Labels = field(repr=False)
     prior: Floats = field(repr=False)
     rows: Labels = field(repr=False)
+    curve: LearningCurve | None = None
 
     @property
     def headline(self) -> Attack:
-        """The strongest attacker that was retrained on the release."""
-        return _named(self.retrained, self.strongest)
+        """The strongest that retrained attackers achieve, in each figure; see `lowtide.interface.strongest`."""
+        return strongest(self.retrained)
 
     @property
     def headline_clean(self) -> Attack | None:
-        """The strongest attacker on clean data, when it was given."""
-        return None if self.strongest_clean is None else _named(self.clean, self.strongest_clean)
+        """The strongest that attackers achieve on clean data, in each figure, when it was given."""
+        return strongest(self.clean) if self.clean else None
 
     @property
     def headline_fixed(self) -> Attack | None:
-        """The attacker strongest on clean data, turned to the release without retraining, when there is one."""
-        return _named(self.fixed, self.strongest_clean) if self.strongest_clean is not None and self.fixed else None
-
-
-class _PanelAnswers(NamedTuple):
-    """What attackers said about test rows, and what the validation rows had promised, by name."""
-
-    attackers: dict[str, Attacker]
-    together: Together | None
-    tested: dict[str, Floats]
+        """The attacker with the most information on clean data, turned to the release without retraining."""
+        return next((one for one in self.fixed if one.attacker == self.strongest_clean), None)
 
     @property
-    def best(self) -> str:
-        gains = {name: attacker.validation for name, attacker in self.attackers.items()}
-        if self.together is not None:
-            gains[_TOGETHER] = self.together.validation
-        return max(gains, key=lambda name: gains[name])
+    def strongest(self) -> str:
+        """The name of the retrained attacker with the most information."""
+        return _most_information(self.retrained)
+
+    @property
+    def strongest_clean(self) -> str | None:
+        """The same among those trained on clean data; `None` without it."""
+        return _most_information(self.clean) if self.clean else None
+
+    @property
+    def probabilities(self) -> Floats:
+        """(n_test, |S|) `q(s|y)` of the retrained attacker with the most information."""
+        return self.answers[self.strongest]
 
 
 def attack(
@@ -108,10 +96,11 @@ def attack(
     clean: Any = None,
     groups: ArrayLike | None = None,
     attackers: Any = None,
-    test_share: float = 0.4,
+    test_share: float = 0.2,
     test: ArrayLike | None = None,
     seed: int = 0,
     level: float = 0.95,
+    curve: bool = False,
     progress: bool | None = None,
 ) -> AttackReport:
     """Attack a release with freshly trained attackers.
@@ -127,10 +116,14 @@ def attack(
             packages add), and scikit-learn classifiers with `predict_proba`, which are cloned and read rows as numbers;
             all that have names by default. Some go on from an attacker trained on `clean`, and are there only with it.
             On images and texts two or more are joined into one, "together".
-        test_share: share of the rows that every attacker is tested on. Of the rest, a quarter is for validation.
-        test: (n,) true for the rows to test on, in place of a random share.
+        test_share: share of the rows that is set aside at a time, at most; attackers learn from all others. Each row is
+            set aside once, unless there are more rows than the kind cross-fits (`Modality.cross_fitted_rows`): then
+            attackers are trained once and tested on this share.
+        test: (n,) true for the rows to test on; all by default. Attackers learn from the other rows and, where these
+            are too few, from those to test that are not set aside.
         seed: the same seed gives the same report.
         level: of the confidence intervals.
+        curve: whether to train the strongest attacker on half the rows, too.
         progress: whether to draw a progress bar; by default only on a terminal.
     """
     within("test_share", test_share, 0.0, 1.0, low_open=True, high_open=True)
@@ -141,123 +134,66 @@ def attack(
     rows = _read(modality, release, codes, s, "release")
     clean_rows = None if clean is None else _read(modality, clean, codes, s, "clean")
     names, makers = _read_makers(attackers, _known(modality, rows, clean_rows), modality)
-    root = stream(seed, "attack panel")
-    split_seed, attack_seed = root.spawn(2)
-    split = set_aside(codes, sides, test_share, seed=split_seed) if test is None else _given(test, codes, sides)
+    split_seed, attack_seed = stream(seed, "attack panel").spawn(2)
+    splits = _splits(codes, sides, test, test_share, modality.cross_fitted_rows, split_seed)
     joins = modality.joins_attackers
-    panel = _Panel(names, makers, joins, codes, sides, split, int(attack_seed.generate_state(1)[0]), level)
-    with progress_bar("attacking", len(names) + (0 if clean is None else len(panel.known)), progress) as show:
+    panel = FoldedPanel(names, makers, joins, codes, sides, splits, int(attack_seed.generate_state(1)[0]), level)
+    return _attacked(panel, modality, release, rows, clean_rows, curve, progress)
+
+
+def _attacked(
+    panel: FoldedPanel,
+    modality: Modality,
+    release: Any,
+    rows: AttackRows,
+    clean_rows: AttackRows | None,
+    curve: bool,
+    progress: bool | None,
+) -> AttackReport:
+    """Train on the release, and on clean rows where there are any; test, and score."""
+    trained = len(panel.names) + (0 if clean_rows is None else len(panel.known))
+    with progress_bar("attacking", trained * len(panel.splits) + curve, progress) as show:
         steps = itertools.count(1)
-
-        def tick() -> None:
-            show(next(steps))
-
-        if clean_rows is None:
-            return panel.report(panel.train(rows.data, names, tick))
-        control = panel.train(clean_rows.data, panel.known, tick)
-        retrained = panel.train(rows.data, names, tick, clean=control.attackers)
-    again, missing = modality.rows_like(release, rows, clean_rows)
-    fixed = None if again is None else panel.test(control, again.data)
-    return panel.report(retrained, control, fixed, missing)
-
-
-@dataclass(frozen=True)
-class _Panel:
-    """Attackers on one split of the rows."""
-
-    names: tuple[str, ...]
-    makers: Makers
-    joins: bool
-    codes: Labels
-    groups: Labels | None
-    split: Split
-    seed: int
-    level: float
-
-    @property
-    def known(self) -> tuple[str, ...]:
-        """Those to train on clean rows: one that goes on from another needs the one that it starts from."""
-        makers = ((name, self.makers[name]) for name in self.names)
-        return tuple(dict.fromkeys(one.starts_from if isinstance(one, Continued) else name for name, one in makers))
-
-    def train(
-        self,
-        rows: Any,
-        names: tuple[str, ...],
-        tick: Callable[[], None],
-        *,
-        clean: Mapping[str, Attacker] | None = None,
-    ) -> _PanelAnswers:
-        """Train attackers on the training rows, from `clean` ones where they need it, and ask about the test rows."""
-        fitted: dict[str, Attacker] = {}
-        kept = self.split.kept
-        groups = None if self.groups is None else self.groups[kept]
-        for name in names:
-            # One seed for all: they set the same validation rows aside.
-            attacker = _made(self.makers[name], self.seed, clean or {})
-            fitted[name] = attacker.fit(rows[kept], self.codes[kept], groups)
-            tick()
-        together = Together.of(fitted, self.prior) if self.joins and len(fitted) > 1 else None
-        return self.test(_PanelAnswers(fitted, together, {}), rows)
-
-    def test(self, answers: _PanelAnswers, rows: Any) -> _PanelAnswers:
-        """Ask trained attackers about the test rows of a table."""
-        target = rows[self.split.aside]
-        tested = {name: attacker.probabilities(target) for name, attacker in answers.attackers.items()}
-        if answers.together is not None:
-            tested[_TOGETHER] = answers.together(tested)
-        return answers._replace(tested=tested)
-
-    def report(
-        self,
-        retrained: _PanelAnswers,
-        control: _PanelAnswers | None = None,
-        fixed: _PanelAnswers | None = None,
-        missing: str | None = None,
-    ) -> AttackReport:
-        """Score all answers."""
-        return AttackReport(
-            guess=self._guess(),
-            retrained=self._scored(retrained, "release", "release"),
-            clean=self._scored(control, "clean", "clean"),
-            fixed=self._scored(fixed, "clean", "release"),
-            strongest=retrained.best,
-            strongest_clean=None if control is None else control.best,
-            fixed_missing=missing,
-            probabilities=retrained.tested[retrained.best],
-            codes=self.codes[self.split.aside],
-            prior=self.prior,
-            rows=self.split.aside,
-        )
-
-    @property
-    def prior(self) -> Floats:
-        """Shares of the classes among the training rows, (|S|,)."""
-        return np.bincount(self.codes[self.split.kept]) / len(self.split.kept)
-
-    def _scored(self, answers: _PanelAnswers | None, trained_on: Source, target: Source) -> tuple[Attack, ...]:
-        tested = {} if answers is None else answers.tested
-        return tuple(self._score(name, trained_on, target, q) for name, q in tested.items())
-
-    def _guess(self) -> Attack:
-        return self._score("guess", "nothing", "release", np.tile(self.prior, (len(self.split.aside), 1)))
-
-    def _score(
-        self, name: str, trained_on: Literal["release", "clean", "nothing"], target: Source, q: Floats
-    ) -> Attack:
-        codes = self.codes[self.split.aside]
-        return Attack(
-            name,
-            trained_on,
-            target,
-            accuracy=scores.accuracy(q, codes, level=self.level),
-            auc=scores.auc(q, codes, level=self.level),
-            information=scores.information(q, codes, prior=self.prior, level=self.level),
-        )
+        known = None if clean_rows is None else panel.train(clean_rows.data, panel.known, lambda: show(next(steps)))
+        answers = panel.pooled(panel.train(rows.data, panel.names, lambda: show(next(steps)), clean=known))
+        retrained = panel.scored(answers, "release", "release")
+        learnt = panel.curve(rows.data, retrained, answers) if curve else None
+    again, missing = (None, None) if clean_rows is None else modality.rows_like(release, rows, clean_rows)
+    turned = None if known is None or again is None else panel.test(known, again.data)
+    return AttackReport(
+        guess=panel.guess(),
+        retrained=retrained,
+        clean=() if known is None else panel.scored(panel.pooled(known), "clean", "clean"),
+        fixed=() if turned is None else panel.scored(panel.pooled(turned), "clean", "release"),
+        fixed_missing=missing,
+        answers=answers,
+        codes=panel.codes[panel.rows],
+        prior=panel.prior,
+        rows=panel.rows,
+        curve=learnt,
+    )
 
 
-def _made(maker: Maker | Continued, seed: int, clean: Mapping[str, Attacker]) -> Attacker:
-    return maker.make(clean[maker.starts_from], seed) if isinstance(maker, Continued) else maker(seed)
+def _most_information(attacks: Iterable[Attack]) -> str:
+    return max(attacks, key=lambda one: one.information.value).attacker
+
+
+def _splits(
+    codes: Labels,
+    groups: Labels | None,
+    test: ArrayLike | None,
+    share: float,
+    cross_fitted: int,
+    seed: np.random.SeedSequence,
+) -> list[Split]:
+    """The rows to learn from and to test, fold by fold; one fold where there are more rows than are cross-fitted."""
+    given = None if test is None else _given(test, codes, groups)
+    if len(codes) <= cross_fitted:
+        tested = np.ones(len(codes), dtype=bool) if given is None else np.isin(np.arange(len(codes)), given.aside)
+        folds = each_set_aside(codes, groups, tested, max(1, math.ceil(tested.mean() / share - _SLACK)), seed=seed)
+        if len(folds) > 1 or given is not None:
+            return folds
+    return [set_aside(codes, groups, share, seed=seed) if given is None else given]
 
 
 def _given(test: ArrayLike, codes: Labels, groups: Labels | None) -> Split:
@@ -331,7 +267,3 @@ def _read(modality: Modality, data: Any, codes: Labels, s: Any, table: Source) -
     if name is not None and str(name) in rows.names:
         raise LowtideError(f"{table} still holds the secret's own column {str(name)!r}; drop it before attacking")
     return rows
-
-
-def _named(attacks: tuple[Attack, ...], name: str) -> Attack:
-    return next(attack for attack in attacks if attack.attacker == name)

@@ -6,11 +6,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
-from scipy.stats import binomtest, norm, rankdata
+from scipy.stats import norm, rankdata
 
 from lowtide.checks import LowtideError, class_codes, probabilities, within
 from lowtide.density.objectives import mean_with_interval, nothing_found
 from lowtide.interface import Estimate
+from lowtide.theory.shares import lower_limit, upper_limit
 from lowtide.types import Floats, Labels
 
 _ROUNDING = 1e-9  # of log(p/p)
@@ -35,8 +36,8 @@ def accuracy(q: Floats, codes: Labels, *, level: float = 0.95) -> Estimate:
     """
     q, codes = _checked(q, codes, level)
     right, n = int(np.count_nonzero(q.argmax(axis=1) == codes)), len(codes)
-    interval = binomtest(right, n).proportion_ci(level, method="exact")
-    return Estimate(right / n, float(interval.low), float(interval.high), n)
+    failure = (1 - level) / 2
+    return Estimate(right / n, float(lower_limit(right, n, failure)), float(upper_limit(right, n, failure)), n)
 
 
 def auc(q: Floats, codes: Labels, *, level: float = 0.95) -> Estimate:
@@ -126,6 +127,7 @@ def _wilson(share: float, n: float, level: float) -> tuple[float, float]:
 
 
 _STEEPEST = 8.0  # beyond it a score is as good as certain, and the mixing below decides
+_USUAL = np.log(2.0)  # β of learners is mostly between 1/2 and 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +155,10 @@ class Calibration:
 
 
 def calibrate(log_scores: Floats, codes: Labels, *, prior: Floats) -> Calibration:
-    """Fit β on validation rows by maximum likelihood.
+    """Fit β on validation rows by maximum likelihood, where they say anything; else it stays near 1.
+
+    What is calibrated learns from the validation rows afterwards. Scores that say next to nothing leave the likelihood
+    flat: without a prior for β it would be anything, and apply to a learner that has come to say something.
 
     Args:
         log_scores: (v, |S|) `log p̂` on rows the attacker was not trained on.
@@ -167,9 +172,11 @@ def calibrate(log_scores: Floats, codes: Labels, *, prior: Floats) -> Calibratio
 
     # The likelihood is concave in β but for the mixing; near 0 and far from it alike, a log scale finds its top.
     found = minimize_scalar(
-        lambda t: -gain(float(np.exp(t))), bounds=(np.log(1e-3), np.log(_STEEPEST)), method="bounded"
+        lambda t: 0.5 * (t / _USUAL) ** 2 - len(codes) * gain(float(np.exp(t))),
+        bounds=(np.log(1e-3), np.log(_STEEPEST)),
+        method="bounded",
     )
-    best = max((0.0, float(np.exp(found.x))), key=gain)
+    best = max((0.0, float(np.exp(found.x))), key=lambda beta: round(gain(beta), 12))
     return Calibration(prior, best, doubt, gain(best))
 
 

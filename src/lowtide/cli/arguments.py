@@ -151,7 +151,7 @@ class ScanArguments:
     """
 
     data: Path = argument(_DATA, "DATA")
-    secret: str = flag(..., "column to protect: never released", metavar="COLUMN")
+    secret: str = flag(..., "column to protect, of 2 to 100 values: never released", metavar="COLUMN")
     json: Path | None = flag(None, _JSON, metavar="FILE")
     report: Path | None = flag(None, "write an HTML report here", metavar="FILE")
     figures: Path | None = flag(None, "write the report's figures here", metavar="DIR")
@@ -173,7 +173,7 @@ class PlanArguments:
     """
 
     data: Path = argument(_DATA, "DATA")
-    secret: str = flag(..., "column to protect: never released", metavar="COLUMN")
+    secret: str = flag(..., "column to protect, of 2 to 100 values: never released", metavar="COLUMN")
     budget: str | None = flag(None, "what the release may tell: 0.02 (nats), 0.03bits, 65%", shown=_default_budgets())
     attacker_accuracy: float | None = flag(None, "budget as the share an attacker may guess right")
     kept: float | None = flag(None, "share of columns, pixels or words to keep, in place of a budget")
@@ -250,6 +250,9 @@ class AuditArguments:
     card: Path | None = flag(None, "its card; by default the one beside the release", metavar="FILE")
     epsilon: float = flag(0.1, "of the divergence that attacks prove")
     attacker: list[str] | None = flag(None, "who attacks (repeat)", metavar="NAME", shown="all")
+    accept: list[str] | None = flag(
+        None, "a column that nobody judges, and that the gate passes over (repeat)", metavar="COLUMN"
+    )
     json: Path | None = flag(None, _JSON, metavar="FILE")
     report: Path | None = flag(None, "write an HTML report here", metavar="FILE")
     figures: Path | None = flag(None, "write the report's figures here", metavar="DIR")
@@ -319,7 +322,7 @@ class DemoArguments:
     """
 
     out: Path = flag(Path("out/demo"), "where to write", metavar="DIR")
-    budget: str = flag("0.02", "what the release may tell")
+    budget: str = flag("0.06", "what the release may tell; 944 people cannot show much less to be kept")
     json: Path | None = flag(None, _JSON, metavar="FILE")
     seed: int = flag(0, "of every random draw")
     quiet: bool = flag(False, "no progress bars")

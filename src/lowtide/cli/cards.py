@@ -5,7 +5,8 @@ from typing import Any
 import typer
 
 from lowtide.cli.arguments import ShowArguments, VerifyArguments
-from lowtide.cli.console import GATE_FAILED, check_outputs, emit_json, say
+from lowtide.cli.console import check_outputs, emit_json, say, say_page
+from lowtide.cli.endings import GATE_FAILED
 from lowtide.disclose.card import ReleaseCard
 
 
@@ -13,7 +14,7 @@ def show(said: ShowArguments, _: dict[str, Any]) -> None:
     """Print a card."""
     check_outputs({"card": said.card}, {"--json": said.json})
     found = ReleaseCard.load(said.card)
-    say(found.text())
+    say_page(found.text())
     emit_json(said.json, found.to_json)
 
 

@@ -13,10 +13,11 @@ from lowtide.auditing.report import HEADER, AuditReport
 from lowtide.bundles import check_bundle_place
 from lowtide.cli import arguments, console
 from lowtide.cli.console import check_outputs, emit_json, naming, note, out, say, show_progress, write_report
+from lowtide.cli.endings import GATE_FAILED
 from lowtide.density.artefact import Density
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.noise import KEY_NAME
-from lowtide.disclose.plan_file import Plan, Release, check_plan_place
+from lowtide.disclose.plan_file import Plan, Release, card_paths, check_plan_place
 from lowtide.errors import LowtideError
 from lowtide.formatting import printable
 from lowtide.interface import NATS_PER_BIT, TextTable
@@ -36,7 +37,7 @@ _STEPS = 400
 def scan(said: arguments.ScanArguments, given: dict[str, Any]) -> None:
     """Scan, print, and write what was asked for."""
     files, folders = {"--json": said.json, "--report": said.report}, {"--figures": said.figures, "--save": said.save}
-    check_outputs({"data": said.data}, files, folders=folders)
+    check_outputs({"data": said.data, **console.files_among(given)}, files, folders=folders)
     if said.save is not None:
         with naming("--save"):
             check_bundle_place(said.save)
@@ -61,7 +62,7 @@ def plan(said: arguments.PlanArguments, given: dict[str, Any]) -> None:
     output = said.out or Path("plan.json" if weights is None else "plan.lowtide")
     files, folders = {"--json": said.json, "--report": said.report}, {"--figures": said.figures}
     (files if output.suffix == ".json" else folders)["--out"] = output
-    check_outputs({"data": said.data, "key": said.sign}, files, folders=folders)
+    check_outputs({"data": said.data, "key": said.sign, **console.files_among(given)}, files, folders=folders)
     with naming("--out"):
         check_plan_place(output, weights=weights)
     shared = {name: getattr(said, name) for name in _SHARED if getattr(said, name) is not None}
@@ -91,8 +92,9 @@ def print_plan(made: Plan) -> None:
     """The plan as tables and lines, and its three numbers."""
     view = made.view
     print_tables(view.tables)
-    for line in (*view.lines, made.text()):
+    for line in view.lines:
         say(line)
+    console.say_page(made.text())
 
 
 def _budget(said: arguments.PlanArguments) -> Budget | None:
@@ -110,7 +112,8 @@ def release(said: arguments.ReleaseArguments, given: dict[str, Any]) -> None:
     folders: dict[str, Path | None] = {}
     (files if said.out.suffix and not said.out.is_dir() else folders)["--out"] = said.out
     key = said.key_file if said.key_file or said.fresh_noise else said.plan.resolve().parent / KEY_NAME
-    check_outputs({"data": said.data, "plan": said.plan, "key": key}, files, folders=folders)
+    reads = {"data": said.data, "plan": said.plan, "key": key, "signing key": said.signed_by}
+    check_outputs(reads, files, folders=folders)
     done = verbs.release(
         said.data,
         made,
@@ -137,8 +140,13 @@ def print_release(done: Release) -> None:
 
 def audit(said: arguments.AuditArguments, given: dict[str, Any]) -> None:
     """Audit, print, write what was asked for, and exit with 1 when the gate is not passed."""
+    beside = {f"{name} of the release": path for name, path in card_paths(said.release).items()}
     reads = {"release": said.release, "reference": said.reference, "plan": said.plan, "card": said.card}
-    check_outputs(reads, {"--json": said.json, "--report": said.report}, folders={"--figures": said.figures})
+    check_outputs(
+        {**reads, **beside, **console.files_among(given)},
+        {"--json": said.json, "--report": said.report},
+        folders={"--figures": said.figures},
+    )
     found = verbs.audit(
         said.release,
         said.reference,
@@ -148,6 +156,7 @@ def audit(said: arguments.AuditArguments, given: dict[str, Any]) -> None:
         card=said.card,
         fail_above=said.fail_above,
         attackers=tuple(said.attacker) if said.attacker else None,
+        accept=tuple(said.accept or ()),
         epsilon=said.epsilon,
         seed=said.seed,
         progress=show_progress(said.quiet),
@@ -157,13 +166,13 @@ def audit(said: arguments.AuditArguments, given: dict[str, Any]) -> None:
     emit_json(said.json, found.to_json)
     write_report(found, said.report, said.figures)
     if said.fail_above is not None and found.verdict.passed is not True:
-        raise typer.Exit(console.GATE_FAILED)
+        raise typer.Exit(GATE_FAILED)
 
 
 def print_audit(found: AuditReport) -> None:
     """The attacks as a table, the verdict in words."""
     print_tables([TextTable("Attacks on rows no attacker was trained on", HEADER, tuple(found.table()))])
-    say(found.text().split("\n\n")[-1].strip())
+    console.say_page(found.text().split("\n\n")[-1].strip())
     say("")
     say(str(found.verdict), bold=True)
 

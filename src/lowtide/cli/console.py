@@ -3,8 +3,9 @@
 import functools
 import json
 import os
+import signal
 import sys
-import traceback
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
@@ -16,50 +17,95 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from lowtide.cli import endings
 from lowtide.errors import LowtideError
 from lowtide.files import write_whole
+from lowtide.formatting import printable
 
-OK, GATE_FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 P = ParamSpec("P")
 R = TypeVar("R")
 STDOUT: ContextVar[TextIO | None] = ContextVar("stdout", default=None)  # where `--json -` goes
 DEBUG: ContextVar[bool] = ContextVar("debug", default=False)  # set by `lowtide --debug`
 # Names of files and columns are printed as they are: "weight [kg]" is not markup, "a:b:c" not an emoji.
+# Signals that end a program: 128 and their number is its exit code.
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 out = Console(markup=False, emoji=False, highlight=False)
 err = Console(markup=False, emoji=False, highlight=False, stderr=True)
 
 
+class _Ended(BaseException):
+    """The system asks the program to end. Nothing catches it but what cleans up after itself."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.code = 128 + number
+
+
+@contextmanager
+def _ending_tidily() -> Iterator[None]:
+    """Turn signals that end the program into an exception, so that half-written files are removed."""
+    if threading.current_thread() is not threading.main_thread():  # Python hears signals in the main thread only
+        yield
+        return
+
+    def end(number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_IGN)  # a second one must not stop the cleaning up
+        raise _Ended(number)
+
+    # `nohup` has a signal ignored, which stays so.
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    heard = [number for number, handler in before.items() if handler is signal.SIG_DFL]
+    for number in heard:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, before[number])
+
+
 def reported(verb: Callable[P, R]) -> Callable[P, R]:
-    """Turn errors into one line and an exit code, and warnings into notes; `lowtide --debug` shows tracebacks."""
+    """Turn errors into one line and an exit code, and warnings into notes; `lowtide --debug` shows tracebacks.
+
+    What is not an error of the input is a fault of ours, with an exit code of its own: 1 says that a gate failed.
+    """
 
     @functools.wraps(verb)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            with warnings.catch_warnings():
+            with _ending_tidily(), warnings.catch_warnings():
                 warnings.filterwarnings("always", category=UserWarning)
                 warnings.showwarning = _note_warning
                 return verb(*args, **kwargs)
-        except LowtideError as error:
-            _complain(str(error))
-            raise typer.Exit(BAD_INPUT) from error
-        except OSError as error:
-            _complain(f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}; check path and rights")
-            raise typer.Exit(BAD_INPUT) from error
-        except KeyboardInterrupt as error:
-            err.print("stopped; nothing half-done was written. Run the same command again.", soft_wrap=True)
-            raise typer.Exit(INTERRUPTED) from error
+        except typer.Exit:
+            raise
+        except _Ended as error:
+            err.print(endings.STOPPED, soft_wrap=True)
+            raise typer.Exit(error.code) from error
+        except (Exception, KeyboardInterrupt) as error:
+            raise typer.Exit(_explain(error)) from error
 
     return run
 
 
 def note(text: str) -> None:
     """Say in one line, beside the results, what a person should know."""
-    err.print(f"note: {' '.join(text.split())}", style="yellow", soft_wrap=True)
+    err.print(f"note: {_one_line(text)}", style="yellow", soft_wrap=True)
 
 
 def say(line: str, *, bold: bool = False) -> None:
-    """Print a line of a result, without breaking it."""
-    out.print(line, style="bold" if bold else None, soft_wrap=True)
+    """Print a line of a result, without breaking it; names in it cannot begin another line, nor steer the terminal."""
+    out.print(printable(line.replace("\n", " ")), style="bold" if bold else None, soft_wrap=True)
+
+
+def say_page(text: str) -> None:
+    """Print the lines of a text that was made line by line, with names that are on one line each."""
+    for line in text.split("\n"):
+        say(line)
+
+
+def _one_line(text: str) -> str:
+    return printable(" ".join(text.split()))
 
 
 def show_progress(quiet: bool) -> bool | None:
@@ -67,10 +113,27 @@ def show_progress(quiet: bool) -> bool | None:
     return False if quiet or not sys.stderr.isatty() else None
 
 
-def _complain(text: str) -> None:
+def _explain(error: BaseException) -> int:
+    """Say in one line what an exception means, and return the exit code for it."""
+    if isinstance(error, KeyboardInterrupt) or (endings.INTERRUPTS.heard and not isinstance(error, LowtideError)):
+        return endings.INTERRUPTS.end()
     if DEBUG.get():
-        err.print(traceback.format_exc(), soft_wrap=True)
-    err.print(Text.assemble(("error:", "bold red"), f" {' '.join(text.split())}"), soft_wrap=True)
+        err.print(printable(endings.trace_of(error)), soft_wrap=True)
+    code = endings.BAD_INPUT
+    if isinstance(error, LowtideError):
+        text = str(error)
+    elif isinstance(error, OSError):
+        text = f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}; check path and rights"
+    elif endings.is_out_of_memory(error):
+        text = endings.NO_MEMORY
+    else:
+        code, text = endings.FAULT, endings.fault_line(error)
+    _complain(text)
+    return code
+
+
+def _complain(text: str) -> None:
+    err.print(Text.assemble(("error:", "bold red"), f" {_one_line(text)}"), soft_wrap=True)
 
 
 def _note_warning(message: Warning | str, *_: object, **__: object) -> None:
@@ -95,22 +158,42 @@ def check_outputs(
 ) -> None:
     """Refuse outputs that would overwrite what is read, or each other, or that cannot be written.
 
+    Nor may an output lie in a folder that is read: the folder would not be what it was.
+
     Args:
-        reads: what the command reads, by the name of the argument.
+        reads: what the command reads, by what it is.
         files: files to write, by option; `None` is not asked for, and `-` is the standard output.
         folders: folders to write into; they are made when they do not exist.
     """
     folders = folders or {}
-    taken = {path.resolve(): name for name, path in reads.items() if path is not None}
+    inputs = {name: path for name, path in reads.items() if path is not None}
+    taken: dict[str, Path] = {}
     for option, path in {**files, **folders}.items():
         if path is None or str(path) == "-":
             continue
-        other = taken.setdefault(path.resolve(), option)
-        if other in reads:
-            raise LowtideError(f"{option} would overwrite {path}, which is the {other}; give it another name")
-        if other != option:
-            raise LowtideError(f"{option} and {other} both name {path}; give them different names")
+        for name, read in inputs.items():
+            if _same(path, read):
+                raise LowtideError(f"{option} would overwrite {path}, which is the {name}; give it another name")
+            if read.is_dir() and read.resolve() in path.resolve().parents:
+                raise LowtideError(f"{option} {path} lies in {read}, which is the {name}; choose another folder")
+        for other, there in taken.items():
+            if _same(path, there):
+                raise LowtideError(f"{option} and {other} both name {path}; give them different names")
+        taken[option] = path
         _check_place(option, path, folder=option in folders)
+
+
+def _same(path: Path, other: Path) -> bool:
+    """Whether two paths are one file or folder, by links or by another spelling."""
+    if path.resolve() == other.resolve():
+        return True
+    return path.exists() and other.exists() and path.samefile(other)
+
+
+def files_among(given: Mapping[str, Any]) -> dict[str, Path]:
+    """The files that options of a kind name, such as a list of words, by the option."""
+    texts = {f"--{name}": Path(value) for name, value in given.items() if isinstance(value, (str, Path))}
+    return {name: path for name, path in texts.items() if path.is_file()}
 
 
 def _check_place(option: str, path: Path, *, folder: bool) -> None:

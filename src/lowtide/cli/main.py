@@ -17,7 +17,10 @@ from lowtide.errors import LowtideError
 
 app = typer.Typer(
     name="lowtide",
-    epilog="Exit codes: 0 done, 1 a gate failed, 2 bad input, 130 stopped by Ctrl-C.",
+    epilog=(
+        "Exit codes: 0 done, 1 a gate failed, 2 bad input, 3 a fault of Lowtide, 130 stopped by Ctrl-C, "
+        "143 ended by SIGTERM."
+    ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -15,7 +15,7 @@ from lowtide import modalities
 from lowtide.bundles import read_bundle, write_bundle
 from lowtide.checks import LowtideError, check_rows, count
 from lowtide.density.critics import CRITICS
-from lowtide.density.critics.base import Critic
+from lowtide.density.critics.base import Critic, Disclosures, Masked
 from lowtide.density.objectives import information_of, normalise
 from lowtide.features import Features
 from lowtide.interface import Estimate
@@ -161,6 +161,19 @@ class Density:
 
         return self._by_chunks(rows, score, width=max(_width(rows), len(self.features)))
 
+    def alone(self, x: Any) -> Floats:
+        """`i(s; x_j)` of each feature by itself, (n, m, |S|); of tables at a cost that grows with m, not with m²."""
+        rows, m = self.encoder.encode(x), len(self.features)
+
+        def score(part: Any, _: slice) -> torch.Tensor:
+            if isinstance(self.critic, Masked):
+                nothing = Disclosures(self.critic, part)
+                return torch.stack([nothing.scores(j) for j in range(m)], dim=1)
+            masks = torch.eye(m, dtype=torch.bool)
+            return torch.stack([self.critic.scores(part, mask.expand(part.shape[0], m)) for mask in masks], dim=1)
+
+        return self._by_chunks(rows, score, width=self._prefix_width(rows, m))
+
     def prefixes(self, x: Any) -> Floats:
         """`i(s; x^j)` for j = 0 … m, (n, m + 1, |S|), in one pass over the features."""
         return self._prefixes(self.encoder.encode(x), None)
@@ -274,7 +287,9 @@ class Density:
                 encoder,
                 read_report(config["report"]),
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except LowtideError:
+            raise
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError) as error:
             raise LowtideError(f"{where} lacks or garbles a part of a density; save it again") from error
 
     def _prefixes(self, rows: Any, order: torch.Tensor | None) -> Floats:

@@ -31,6 +31,8 @@ from lowtide.types import Labels
 Rows = Any  # (n, columns) float32: a NumPy array, a memory map, or a scipy CSR array
 # Beyond this many rows one held-out sample is as good as five folds, and much cheaper.
 _MANY_ROWS = 20_000
+# Nor would the copies of wider rows under several masks, or their scores for many classes, fit into a gigabyte.
+_MANY_CELLS = 1 << 24
 _LEAST_ROWS = 4
 _PAPER_EPOCHS = 3000
 _AT_ONCE = 4096  # sparse rows scored at once
@@ -151,11 +153,11 @@ def fit_critic(
         raise LowtideError("critic='bag' needs sparse rows (scipy CSR); for dense ones use 'auto' or 'masked'")
     if options.recipe == "paper":
         return _fit_paper(rows, s, classes, features, options)
-    if rows.shape[0] > _MANY_ROWS:
+    if rows.shape[0] > _MANY_ROWS or rows.shape[0] * max(rows.shape[1], 32 * len(classes.labels)) > _MANY_CELLS:
         stream, settings = Blocks(rows, s, options.seed), replace(options, features=features)
         critic, report, _, _ = fit_stream(stream, lambda block: (block, None), settings)
         return critic, report
-    return fit_masked(np.ascontiguousarray(rows), s, classes, features, options)
+    return fit_masked(np.ascontiguousarray(rows), s, classes, features, options, everyday=options.critic == "auto")
 
 
 def null_critic(rows: int, classes: Classes, features: Features) -> tuple[Critic, FitReport]:

@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 from lowtide.checks import LowtideError, check_rows
 from lowtide.density.artefact import Encoder, FitReport
 from lowtide.density.critics.base import Critic, Masked, Null, RankScaling, Weights
-from lowtide.density.crossfit import STRENGTHS, describe, fit_subset_shrinkage, is_clear, mixture_weights
+from lowtide.density.crossfit import STRENGTHS, describe
+from lowtide.density.mixing import fit_subset_shrinkage, is_clear, mixture_weights
 from lowtide.density.objectives import Checkpoints, Options, fingerprint, information_of, normalise, nothing_found
 from lowtide.density.training import MaskedRows, MaskedSettings, MaskedTrainer, SubsetSampler, losses, mask_rows
 from lowtide.features import Features

@@ -38,8 +38,9 @@ class TIDE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         trim: M > 0; answers are clipped to ±M, which cuts off at most e^−M of the upper tail (paper, Eq. 18).
         objective: the variational bound that neural critics maximise: `dv`, `nwj`, `chi2`, `js`, `hellinger` or
             `cross-entropy`.
-        critic: `auto` takes any-mask networks for dense rows, and a bag-of-terms critic for sparse ones, each against
-            the null model g = 0 on held-out rows; of images, causal and any-mask convolutional networks.
+        critic: `auto` mixes any-mask networks, logistic regression and boosted trees for dense rows, and takes a
+            bag-of-terms critic for sparse ones, each against the null model g = 0 on held-out rows; of images, causal
+            and any-mask convolutional networks. `masked` is the networks of dense rows alone.
         recipe: `lowtide`, or `paper` for the original networks and training, to reproduce its tables.
         folds: how many folds the held-out choice uses; of images at most 3.
         max_steps: training steps of the neural critics; by default enough for a few thousand rows.

@@ -28,11 +28,12 @@ from jsonschema.validators import extend
 from lowtide.disclose.card_page import page
 from lowtide.disclose.certificate import Certificate, PolicyName, TwoSided
 from lowtide.disclose.membership import Membership
-from lowtide.disclose.standing import Bound, Standing
+from lowtide.disclose.standing import Bound, Standing, Unjudged, rests_on_few
 from lowtide.errors import LowtideError
-from lowtide.files import sha256_of, write_whole
+from lowtide.files import regular, sha256_of, write_whole
 from lowtide.formatting import html_of_markdown
-from lowtide.interface import Attack, DivergenceCurve, Estimate, Guarantee
+from lowtide.interface import Attack, DivergenceCurve, Estimate, Guarantee, RowOrder, strongest
+from lowtide.types import Floats
 
 FORMAT = "lowtide-release-card"
 SCHEMA_VERSION = 2  # 1 had other names of policies, and gave the strongest attack on images or texts as an estimate
@@ -78,6 +79,8 @@ class ReleaseCard:
         standing: whether the budget is kept; `None` without a budget.
         bound: what holds against every attacker; `None` where the release has too many different rows to count.
         divergence: the divergences of the rehearsed release for several ε; `None` where nobody attacked.
+        order: whether rows are in random order, and whether that of the reference rows tells; `None` on older cards.
+        unjudged: what of the data neither the estimate nor an attacker looked at.
         parameters: plain options; an infinite number is written out as text.
         data_sha256: of the released file or folder, as `lowtide.files.sha256_of` gives it; `None` for a plan.
         plan_sha256: digest of the plan that made the release; `None` for a plan's own card.
@@ -97,6 +100,8 @@ class ReleaseCard:
     standing: Standing | None = None
     bound: Bound | None = None
     divergence: DivergenceCurve | None = None
+    order: RowOrder | None = None
+    unjudged: Unjudged = field(default_factory=Unjudged)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     data_sha256: str | None = None
     plan_sha256: str | None = None
@@ -125,15 +130,26 @@ class ReleaseCard:
 
     @property
     def strongest(self) -> Attack | None:
-        """The attacker with the most information among those that learnt from releases and attacked this one."""
+        """The strongest, in each figure, that attackers achieved who learnt from releases and attacked this one."""
         retrained = [a for a in self.attacks if (a.trained_on, a.target) == ("release", "release")]
-        return max(retrained, key=lambda attack: attack.information.value, default=None)
+        return strongest(retrained) if retrained else None
 
     @property
     def trusted(self) -> bool:
-        """False when the whole interval of an attack on the release lies above that of the estimate."""
+        """False when an attack on the release contradicts the estimate, or that rests on too few rows."""
+        return self.leakage is None or not (self.contradicted or rests_on_few(self.leakage, self._prior))
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether the whole interval of an attack on the release lies above that of the estimate."""
         shown = max((a.information.low for a in self.attacks if a.target == "release"), default=-math.inf)
-        return self.leakage is None or shown <= self.leakage.high + _ROUNDING
+        return self.leakage is not None and shown > self.leakage.high + _ROUNDING
+
+    @property
+    def _prior(self) -> Floats:
+        """(|S|,) shares of the classes, the others than the commonest as even as they can be."""
+        rest = (1 - self.largest_class) / max(1, self.classes - 1)
+        return np.array([self.largest_class] + [rest] * (self.classes - 1))
 
     def to_json(self) -> dict[str, Any]:
         """The card as plain values that satisfy `card_schema.json`."""
@@ -156,6 +172,8 @@ class ReleaseCard:
             "standing": self.standing and asdict(self.standing),
             "bound": self.bound and asdict(self.bound),
             "divergence": self.divergence and _listed(asdict(self.divergence)),
+            "order": self.order and asdict(self.order),
+            "unjudged": _listed(asdict(self.unjudged)),
             "data_sha256": self.data_sha256,
             "plan_sha256": self.plan_sha256,
         }
@@ -182,9 +200,11 @@ class ReleaseCard:
                 "certificate": _certificate(card["certificate"]),
                 "leakage": card["leakage"] and Estimate(**card["leakage"]["nats"]),
                 "attacks": tuple(_attack(attack) for attack in card["attacks"]),
+                "order": _order(card.get("order")),
                 "standing": card.get("standing") and Standing(**card["standing"]),
                 "bound": card.get("bound") and Bound(**card["bound"]),
                 "divergence": _divergence(card.get("divergence")),
+                "unjudged": _unjudged(card.get("unjudged", {})),
             }
         )
 
@@ -195,8 +215,9 @@ class ReleaseCard:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ReleaseCard:
         """Read a card that `save` wrote."""
+        place = regular(path)
         try:
-            card = json.loads(Path(path).read_text(encoding="utf-8"))
+            card = json.loads(place.read_text(encoding="utf-8"))
         except OSError as error:
             raise LowtideError(f"cannot read {path}: {error.strerror}") from error
         except (ValueError, RecursionError) as error:
@@ -318,6 +339,15 @@ def _divergence(card: Mapping[str, Any] | None) -> DivergenceCurve | None:
     if len({len(values) for values in lists.values()}) != 1:
         raise LowtideError("the divergence of the card must have as many numbers as epsilons; make it again")
     return DivergenceCurve(**{**card, **lists, **estimates, "certain": Estimate(**card["certain"])})
+
+
+def _order(card: Mapping[str, Any] | None) -> RowOrder | None:
+    return None if card is None else RowOrder(**{**card, "told": card["told"] and Estimate(**card["told"])})
+
+
+def _unjudged(card: Mapping[str, Any]) -> Unjudged:
+    lists: dict[str, Any] = {name: tuple(value) for name, value in card.items() if isinstance(value, list)}
+    return Unjudged(**{**card, **lists})
 
 
 def _attack(card: Mapping[str, Any]) -> Attack:

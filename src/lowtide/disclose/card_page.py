@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from lowtide.disclose.certificate import TwoSided, rounded_up
 from lowtide.disclose.membership import SIDES
-from lowtide.formatting import in_ascii, interval, percent, percents, unseen
-from lowtide.interface import Attack, DivergenceCurve, Estimate
+from lowtide.disclose.standing import judged_by_nobody
+from lowtide.formatting import in_ascii, interval, percent, percents, unseen, visible
+from lowtide.interface import Attack, DivergenceCurve, Estimate, strongest
 
 if TYPE_CHECKING:  # a card makes its page, so the page cannot import the card
     from lowtide.disclose.card import ReleaseCard
@@ -23,6 +24,7 @@ _DONE = {
     "paper": "Feature by feature, a value is hidden where it would tell too much beyond the raw values before it.",
 }
 _ONE_ROW = "All of this is about one row: whoever stands in several is less protected."
+_UNKNOWN = "it has columns that nobody judged"
 _NO_ESTIMATE = (
     "none: this kind of data has no estimate of its own, only attacks, which are lower bounds on what there is to learn"
 )
@@ -30,14 +32,15 @@ _NO_ESTIMATE = (
 
 def page(card: ReleaseCard) -> str:
     """Write a card as Markdown: the outcome in words, the three numbers, what was done, what holds and what not."""
-    first, *others = [line for line in (_achieved(card), _budget(card), _worst_case(card), _distrust(card)) if line]
+    said = (_achieved(card), _budget(card), _released(card), _order(card), _worst_case(card), distrust(card))
+    first, *others = [line for line in said if line]
     sections = [
         [f"# Release card: {first}"],
         *([f"{line[0].upper()}{line[1:]}."] for line in others),
         ["## Three numbers", "", *_numbers(card)],
         *([["## The divergence", "", *_divergence(card, card.divergence)]] if card.divergence else []),
         ["## What was done", "", *(f"- {line}" for line in _done(card))],
-        ["## What holds, and what does not", "", *(f"- {line}" for line in card.certificate.statements)],
+        ["## What holds, and what does not", "", *(f"- {visible(line)}" for line in card.certificate.statements)],
         ["## What is not promised", "", *(f"- {line}" for line in _not_promised(card))],
         *([["## Attacks", "", *_attacks(card.attacks)]] if card.attacks else []),
         [_footer(card)],
@@ -51,8 +54,7 @@ def _achieved(card: ReleaseCard) -> str | None:
     if attack is None:
         return None
     clean = [a for a in card.attacks if (a.trained_on, a.target) == ("clean", "clean")]
-    before = max(clean, key=lambda a: a.information.value, default=None)
-    instead = "" if before is None else f" instead of {_percent(before.accuracy.value)}"
+    instead = f" instead of {_percent(strongest(clean).accuracy.value)}" if clean else ""
     return (
         f"an attacker guesses the secret right {_percent(attack.accuracy.value)} of the time{instead}; guessing "
         f"blindly gives {_percent(_blind(card))}"
@@ -67,11 +69,30 @@ def _blind(card: ReleaseCard) -> float:
 
 def _budget(card: ReleaseCard) -> str | None:
     """Whether the budget is kept."""
-    return None if card.standing is None else f"the budget is {card.standing}"
+    if card.standing is None:
+        return None
+    rest = "; this says nothing about the columns that nobody judged" if card.unjudged.released else ""
+    return f"the budget is {card.standing}{rest}"
+
+
+def _released(card: ReleaseCard) -> str | None:
+    """The columns that are released on the user's word."""
+    return judged_by_nobody(tuple(map(_quoted, card.unjudged.released))) if card.unjudged.released else None
+
+
+def _order(card: ReleaseCard) -> str | None:
+    """That the order of the rows tells the secret, where it does."""
+    order = card.order
+    if order is None or order.told is None or not order.tells or order.shuffled:
+        return None
+    told = f"the order of the reference rows tells the secret ({_interval(order.told)} nats)"
+    return f"{told}, and the release keeps it" if order.shuffled is False else f"{told}: release them in random order"
 
 
 def _worst_case(card: ReleaseCard) -> str:
     whole = card.certificate.whole
+    if card.unjudged.released:
+        return f"no worst-case promise for the whole release ({_UNKNOWN})"
     if whole.vacuous:
         return "no worst-case promise for the whole release (the bound is vacuous)"
     if whole.forward.delta == whole.reverse.delta == 0:
@@ -79,10 +100,15 @@ def _worst_case(card: ReleaseCard) -> str:
     return "a worst-case promise for the whole release, whatever the class of the secret"
 
 
-def _distrust(card: ReleaseCard) -> str | None:
-    """The words of an audit's verdict."""
+def distrust(card: ReleaseCard) -> str | None:
+    """Why the estimate is not to be trusted, in the words of an audit's verdict; `None` where it is."""
     if card.trusted or card.leakage is None:
         return None
+    if not card.contradicted:
+        return (
+            f"Do not trust the estimate: it rests on {card.leakage.n:,} rows, in which as much as "
+            f"{card.leakage.high:.4f} nats could have gone unseen"
+        )
     attack = max((a.information for a in card.attacks if a.target == "release"), key=lambda found: found.low)
     return (
         f"Do not trust the estimate: it puts the leakage at {_interval(card.leakage)} nats, "
@@ -107,7 +133,7 @@ def _numbers(card: ReleaseCard) -> list[str]:
     return [
         "| | |",
         "|---|---|",
-        f"| Worst-case bound for the whole release | {_bound(card.certificate.whole)} |",
+        f"| Worst-case bound for the whole release | {_whole_bound(card)} |",
         f"| Estimated leakage, held out | {estimate} |",
         f"| Strongest retrained attack, a lower bound | {found} |",
         *([f"| Against every attacker, from counts | {card.bound} |"] if card.bound is not None else []),
@@ -121,7 +147,7 @@ def _divergence(card: ReleaseCard, curve: DivergenceCurve) -> list[str]:
     for k, epsilon in enumerate(curve.epsilons):
         sides = []
         for side in SIDES:
-            bound = upper_bound(card.certificate.whole, side, epsilon)
+            bound = None if card.unjudged.released else upper_bound(card.certificate.whole, side, epsilon)
             proven = getattr(curve, f"{side}_proven")[k]
             limits = f"at least {proven:.4f}" + ("" if bound is None else f", at most {rounded_up(bound)}")
             sides += [_interval(getattr(curve, side)[k]), limits]
@@ -146,6 +172,10 @@ def upper_bound(whole: TwoSided, side: str, epsilon: float) -> float | None:
     return None if vacuous or epsilon < bound.epsilon else bound.delta
 
 
+def _whole_bound(card: ReleaseCard) -> str:
+    return f"none: {_UNKNOWN}" if card.unjudged.released else _bound(card.certificate.whole)
+
+
 def _bound(whole: TwoSided) -> str:
     if whole.vacuous:
         return "vacuous: full disclosure satisfies it too"
@@ -167,11 +197,13 @@ def _done(card: ReleaseCard) -> list[str]:
         f"{card.rows} rows, a secret of {card.classes} classes; {_percent(card.changed)} of the values were changed.",
         f"Hidden for everybody ({len(everybody)} of {len(card.features)}): {_some(list(map(_quoted, everybody)))}.",
     ]
+    if card.order is not None and card.order.shuffled is not None:
+        lines.append(f"The rows are in {'random order' if card.order.shuffled else 'the order of the source'}.")
     noised = [_quoted(name) for name in card.parameters.get("noised") or ()]
     if noised:
         lines.append(
             f"Of these, noised and not redacted ({len(noised)}): {_some(noised)}; the noise is "
-            f"{card.parameters.get('lam')} of the range of a column."
+            f"{_quoted(str(card.parameters.get('lam')))} of the range of a column."
         )
     learnt = [_quoted(name) for name in card.parameters.get("ranges_learnt") or ()]
     if learnt:
@@ -181,6 +213,7 @@ def _done(card: ReleaseCard) -> list[str]:
         )
     if partly:
         lines.append(f"Hidden in some rows ({len(partly)} of {len(card.features)}): {_some(partly)}.")
+    lines += _withheld(card)
     given = {
         name: value
         for name, value in card.parameters.items()
@@ -188,6 +221,22 @@ def _done(card: ReleaseCard) -> list[str]:
     }
     options = [f"{_quoted(name)} = {_quoted(_shown(value))}" for name, value in given.items()]
     return [*lines, f"Options: {'; '.join(options)}."] if options else lines
+
+
+def _withheld(card: ReleaseCard) -> list[str]:
+    """What became of the things that nobody judged."""
+    found, lines = card.unjudged, []
+    if found.withheld:
+        names = _some(list(map(_quoted, found.withheld)))
+        lines.append(f"Not judged, and therefore blank or left out ({len(found.withheld)}): {names}.")
+    if found.blank:
+        lines.append(f"{found.blank} values that did not occur in the reference data are blank.")
+    if found.beyond:
+        lines.append(
+            f"{found.beyond} numbers or dates that are shown lie outside the range of the reference data, in which "
+            "they were judged."
+        )
+    return lines
 
 
 def _not_promised(card: ReleaseCard) -> list[str]:
@@ -198,6 +247,9 @@ def _not_promised(card: ReleaseCard) -> list[str]:
         lines.append(f"Any worst case: what the release tells is known from {measured} only.")
     elif names:
         lines.append(f"Anything about what is released as it is ({len(names)} features): {_some(names)}.")
+    if card.unjudged.released:
+        names = list(map(_quoted, card.unjudged.released))
+        lines.append(f"Anything about columns that nobody judged ({len(names)}): {_some(names)}.")
     speak = f"{measured[0].upper()}{measured[1:]} speak for the data they were computed on"
     return [*lines, _ONE_ROW, f"{speak}; a better attacker may exist."]
 
@@ -217,7 +269,7 @@ def _learnt(attack: Attack) -> str:
 
 
 def _footer(card: ReleaseCard) -> str:
-    software = ", ".join(f"{name} {version}" for name, version in card.versions.items())
+    software = ", ".join(f"{_quoted(name)} {_quoted(version)}" for name, version in card.versions.items())
     digest = f" SHA-256 of the released data: {card.data_sha256}." if card.data_sha256 else ""
     plan = f" Digest of its plan: {card.plan_sha256}." if card.plan_sha256 else ""
     return f"Written {card.created} with {software}.{digest}{plan}"
@@ -246,4 +298,4 @@ def _some(names: Sequence[str]) -> str:
 
 def _quoted(text: str) -> str:
     """Text of others, such as a column's name, made harmless to the page."""
-    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", " ".join(text.split()))
+    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", visible(text).strip())

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from lowtide.checks import LowtideError, LowtideTypeError, count
-from lowtide.files import write_whole
+from lowtide.files import PRIVATE, regular, write_whole
 from lowtide.types import Floats, Ints
 
 KEY_BYTES = 32
@@ -115,6 +115,12 @@ class KeyedNoise:
             values = (values.astype(np.float64) + 0.0).view(np.uint64)  # −0 is 0
         stream = self.derive(b"cells of " + column.encode("utf-8", "surrogatepass"))
         return CellNoise(stream._cipher, np.column_stack([ids, values]))
+
+    def content_ids(self, contents: Iterable[bytes], n: int) -> Ids:
+        """Numbers that stand for what n samples hold, (n,): without the key nobody finds two with the same number."""
+        key = hashlib.blake2b(b"contents", key=self._key, digest_size=KEY_BYTES).digest()
+        digests = (hashlib.blake2b(content, key=key, digest_size=8).digest() for content in contents)
+        return np.fromiter((int.from_bytes(digest, "big") for digest in digests), np.uint64, n)
 
     def _words(self, ids: Ids, feature: int, blocks: int) -> NDArray[np.uint64]:
         """(n, 2·blocks) words of 64 bits."""
@@ -270,12 +276,23 @@ def open_noise(path: str | Path | None) -> KeyedNoise:
     return KeyedNoise(new_key() if path is None else open_key(path))
 
 
+def keyed_order(n: int, noise: KeyedNoise | None) -> Ints:
+    """A random order of n rows, (n,): which row comes first, second and so on; the same for the same key.
+
+    Args:
+        n: how many rows.
+        noise: where the key is; `None` draws one that nobody keeps.
+    """
+    drawn = (noise or open_noise(None)).derive(b"order of rows").uniform(np.arange(n, dtype=np.uint64), 0, 1)
+    return np.argsort(drawn[:, 0], kind="stable")
+
+
 def open_key(path: str | Path, *, make: bool = True) -> bytes:
     """The key in a file: 32 bytes as 64 hexadecimal digits; it is made where there is none, unless told otherwise."""
-    file = Path(path)
+    file = regular(path)
     if make and not file.exists():
         try:
-            write_whole(file, new_key().hex() + "\n", rights=0o600, new=True)
+            write_whole(file, new_key().hex() + "\n", rights=PRIVATE, new=True)
         except LowtideError:
             if not file.exists():  # otherwise another process has made one in the meantime
                 raise

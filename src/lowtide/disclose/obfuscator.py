@@ -159,7 +159,7 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             X: n samples with the layout of the reference data.
             ids: (n,) one value per sample that stays with it; needed where noise is drawn, which is keyed by it. Of
-                texts it is by default what they say.
+                images and texts it is by default what they show or say.
         """
         check_is_fitted(self, "hider_")
         return self.hider_.transform(X, noise=self._noise, ids=ids)

@@ -13,7 +13,7 @@ import html
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,16 +21,16 @@ from typing import Any
 from lowtide import modalities
 from lowtide.bundles import check_bundle_place, check_seal, digest_of, read_bundle, read_config, seal, write_bundle
 from lowtide.disclose.budget import check_card
-from lowtide.disclose.card import Feature, ReleaseCard
+from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.noise import KeyedNoise, open_key, open_noise
 from lowtide.errors import LowtideError, note
-from lowtide.files import sha256_of, write_whole
-from lowtide.formatting import html_of, text_of
+from lowtide.files import PRIVATE, sha256_of, write_whole
+from lowtide.formatting import html_of, text_of, visible
 from lowtide.interface import Reported
-from lowtide.protocols import Changed, Modality, Nouns, PlanView
+from lowtide.protocols import Modality, Nouns, PlanView
 
 FORMAT = "lowtide-plan"
-VERSION = 4
+VERSION = 5
 _EARLIER = ("lowtide-picture-plan", "lowtide-text-plan", "lowtide-picture-hider", "lowtide-text-hider")
 _REMEDY = "make it again with `lowtide plan`"
 
@@ -97,7 +97,9 @@ class Plan(Reported):
         target, key = Path(path), None if sign is None else open_key(sign)
         config, tensors = self.parts()
         if target.suffix != ".json":
-            write_bundle(target, config, tensors, form=FORMAT, version=VERSION, beside=self.card.files(), key=key)
+            write_bundle(
+                target, config, tensors, form=FORMAT, version=VERSION, beside=self.card.files(), key=key, private=True
+            )
         elif tensors:
             raise LowtideError(
                 f"this plan needs weights, which a JSON file cannot hold; name a folder instead, such as "
@@ -105,7 +107,8 @@ class Plan(Reported):
             )
         else:
             head = {"format": FORMAT, "version": VERSION, **seal(config, {}, key)}
-            write_whole(target, json.dumps({**head, **config}, indent=2, allow_nan=False) + "\n")
+            text = json.dumps({**head, **config}, indent=2, allow_nan=False) + "\n"
+            write_whole(target, text, rights=PRIVATE)
         return target
 
     @classmethod
@@ -146,10 +149,10 @@ class Plan(Reported):
 
     def __str__(self) -> str:
         view = self.view
-        return "\n".join([text_of(view.tables), *view.lines, self.text()])
+        return "\n".join([text_of(view.tables), *map(visible, view.lines), self.text()])
 
     def _repr_html_(self) -> str:
-        lines = "\n".join([*self.view.lines, self.text()])
+        lines = "\n".join([*map(visible, self.view.lines), self.text()])
         return f"{html_of(self.view.tables)}<pre>{html.escape(lines)}</pre>"
 
 
@@ -190,12 +193,14 @@ class Release:
         card: what was done, what may be promised, and what was measured.
         nouns: what the kind of data calls its things.
         written: every file that was written, by what it is.
+        order: (n,) which sample of the source each released one is, where an object was shuffled; it stays inside.
     """
 
     data: Any = field(repr=False)
     card: ReleaseCard
     nouns: Nouns
     written: Mapping[str, Path] = field(default_factory=dict)
+    order: Any = field(default=None, repr=False)
 
     def __str__(self) -> str:
         return f"{self.card.rows:,} {self.nouns.rows}, {self.card.changed:.1%} of the {self.nouns.unit}s changed"
@@ -208,35 +213,18 @@ class Release:
         return self.card._repr_html_()
 
 
-class Tally:
-    """What the card says of the samples that are released, counted batch by batch."""
+def card_paths(out: Path, *, folder: bool | None = None) -> dict[str, Path]:
+    """Where the card of a release goes: beside it, for machines and for people.
 
-    def __init__(self, card: ReleaseCard, plan_digest: str) -> None:
-        self._card, self.rows = replace(card, plan_sha256=plan_digest), 0
-        self._hidden: Any = None
-        self._units = self._changed = 0.0
-
-    def add(self, changed: Changed) -> None:
-        """Count a batch."""
-        self.rows += changed.rows
-        self._units += changed.units
-        self._changed += changed.changed
-        if changed.hidden is not None:
-            self._hidden = changed.hidden if self._hidden is None else self._hidden + changed.hidden
-
-    def card(self, sha256: str) -> ReleaseCard:
-        """The card of the plan, with the figures of these samples and the hash of what was written."""
-        features = self._card.features
-        if self._hidden is not None:
-            shares = (self._hidden / self.rows).tolist()
-            features = tuple(Feature(old.name, share) for old, share in zip(features, shares, strict=True))
-        changed = self._changed / self._units if self._units else 0.0
-        return replace(self._card, features=features, rows=self.rows, changed=changed, data_sha256=sha256)
-
-
-def card_paths(out: Path) -> dict[str, Path]:
-    """Where the card of a release goes: beside it, for machines and for people."""
-    stem = out.name.removesuffix(".npz") if out.suffix == ".npz" else out.name if out.is_dir() else out.stem
+    Args:
+        out: the release.
+        folder: whether it is a folder, whose whole name counts; by default whether one stands there.
+    """
+    if out.name in ("", ".."):  # `.` and its like have a name only when they are written out
+        out = out.resolve()
+    if not out.name:
+        raise LowtideError(f"{out} cannot be a release, since no card can stand beside it; name a file or a folder")
+    stem = out.name if (out.is_dir() if folder is None else folder) else out.stem
     return {name: out.with_name(f"{stem}.{name}") for name in ("card.json", "card.md")}
 
 

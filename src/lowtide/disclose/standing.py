@@ -2,6 +2,8 @@
 
 The number that is compared with a budget is the upper end of what was measured. A budget is kept only where the rows
 can show it; where they cannot, that is said, and how many rows would.
+
+And what of a release nobody has judged: it is withheld unless the user names it; then card, verdict and gate say so.
 """
 
 from __future__ import annotations
@@ -10,6 +12,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from scipy.special import entr
+
+from lowtide.errors import LowtideError
 from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.theory import counts as theory
 from lowtide.types import Floats
@@ -18,6 +23,7 @@ Unit = Literal["nats", "accuracy"]
 State = Literal["kept", "not shown", "exceeded"]
 STATES: tuple[State, ...] = ("kept", "not shown", "exceeded")
 _FAILURE = 0.05  # of everything that is stated about one plan
+_WIDE = 0.1  # of all there is to know: an estimate that leaves so much open says little
 
 
 def level_of(look: int) -> float:
@@ -142,6 +148,16 @@ def stand(limit: float, unit: Unit, found: Estimate, *, lower: float, reference:
     return Standing(limit, unit, state, found.high, low, found.n, rows)
 
 
+def rests_on_few(found: Estimate, prior: Floats) -> bool:
+    """Whether the rows behind an estimate, in nats, are so few that a tenth of all there is to know may lie above it.
+
+    Args:
+        found: the estimate.
+        prior: (|S|,) shares of the classes, whose entropy is all there is to know.
+    """
+    return found.high - max(found.value, 0.0) > _WIDE * float(entr(prior).sum())
+
+
 def _rows_needed(limit: float, found: Estimate) -> float | None:
     """How many judging rows would bring the upper end down to the limit, all else equal."""
     if found.value >= limit:
@@ -149,3 +165,35 @@ def _rows_needed(limit: float, found: Estimate) -> float | None:
     if not found.found:
         return found.n * found.high / limit  # what may go unseen falls like 1/n
     return found.n * ((found.high - found.value) / (limit - found.value)) ** 2
+
+
+@dataclass(frozen=True)
+class Unjudged:
+    """What of the data nobody has judged, and what became of it.
+
+    Attributes:
+        released: columns that are released on the user's word.
+        withheld: columns that are blank or left out.
+        blank: how many values are blank because they did not occur in the reference data.
+        beyond: how many numbers and dates are shown although they lie outside the range of the reference data.
+    """
+
+    released: tuple[str, ...] = ()
+    withheld: tuple[str, ...] = ()
+    blank: int = 0
+    beyond: int = 0
+
+    def __post_init__(self) -> None:
+        both = sorted(set(self.released) & set(self.withheld))
+        if both:
+            raise LowtideError(f"{', '.join(both)} cannot be both released and withheld; make the card again")
+
+    @classmethod
+    def of(cls, columns: tuple[str, ...], kept: tuple[str, ...]) -> Unjudged:
+        """What becomes of `columns` that nobody judges, of which the user names those `kept`."""
+        return cls(kept, tuple(name for name in columns if name not in kept))
+
+
+def judged_by_nobody(names: tuple[str, ...]) -> str:
+    """The sentence of plans, cards and verdicts about columns that were released unjudged."""
+    return f"released on your word, judged by nobody: {', '.join(names)}"

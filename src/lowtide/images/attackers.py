@@ -106,6 +106,14 @@ class Edges:
         self.mirror = bool(lost.mean() <= 2 * lost.std() / len(lost) ** 0.5)
         self._model = (two if self.mirror else one)[0]
 
+    def refit(self, rows: Part, prior: Floats) -> None:
+        """Fit to all images, with the penalty and the sides that were chosen."""
+        some, codes = some_of(rows, _MOST, self._seed)
+        plain, turned = _both_sides(some)
+        self._scaler = StandardScaler().fit(plain)
+        sides = [self._scaler.transform(side) for side in ((plain, turned) if self.mirror else (plain,))]
+        self._model = self._fitted(np.vstack(sides), np.tile(codes, len(sides)), self._model.C)
+
     def log_scores(self, rows: Album) -> Floats:
         """`log p̂(s|y)`, (n, |S|)."""
         sides = [self._scaler.transform(side) for side in _both_sides(rows)]
@@ -117,13 +125,16 @@ class Edges:
         """The model that validation images gain most from, and what each of them gains."""
         found = []
         for penalty in _PENALTIES:
-            model = LogisticRegression(C=penalty, max_iter=200, tol=1e-3, random_state=self._seed)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # 200 steps are enough for an attack
-                model.fit(rows, codes)
+            model = self._fitted(rows, codes, penalty)
             scores = _mean_log(model, held)
             found.append((model, gains(calibrate(scores, truth, prior=prior)(scores), truth, prior)))
         return max(found, key=lambda pair: float(pair[1].mean()))
+
+    def _fitted(self, rows: Floats32, codes: Labels, penalty: float) -> LogisticRegression:
+        model = LogisticRegression(C=penalty, max_iter=200, tol=1e-3, random_state=self._seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # 200 steps are enough for an attack
+            return model.fit(rows, codes)
 
 
 def edges_and_shades(x: Tensor) -> Tensor:
@@ -174,6 +185,7 @@ def some_of(part: Part, most: int, seed: int) -> Part:
 
 _BATCH = 64
 _FEWEST_STEPS, _MOST_STEPS = 200, 8000
+_SHORTEST_CYCLE = 10  # steps: a cycle needs some to rise and some to fall
 _MOST_MIRRORED = 3_000  # images, to find out whether left and right mean something
 
 
@@ -204,9 +216,11 @@ class Convolutional:
 
     Attributes:
         net: the network.
+        first: the network before it learnt from its validation images; what goes on from it is calibrated on those.
     """
 
     net: nn.Module
+    first: nn.Module
 
     def __init__(self, recipe: NetworkRecipe, seed: int) -> None:
         self._recipe, self._seed = recipe, seed
@@ -216,7 +230,17 @@ class Convolutional:
         self._mirror = self._symmetric(train, validation, prior)
         with seeded(self._seed):
             self.net = self._recipe.make(train.rows.images.shape, len(prior))
-            self._train(train)
+            self._train(train, self._recipe.passes, self._recipe.rate)
+        self.net.eval()
+
+    def refit(self, rows: Part, prior: Floats) -> None:
+        """Go on for a quarter of the passes, over all images, by small steps.
+
+        From the start it would take as long again, and read no more of drawn shapes.
+        """
+        self.first = deepcopy(self.net)
+        with seeded(self._seed):
+            self._train(rows, self._recipe.passes // 4, self._recipe.rate / 8)
         self.net.eval()
 
     @torch.no_grad()
@@ -234,12 +258,12 @@ class Convolutional:
         edges.learn(some, held, prior)
         return edges.mirror
 
-    def _train(self, train: Part) -> None:
+    def _train(self, train: Part, passes: int, rate: float) -> None:
         net, recipe, n = self.net, self._recipe, len(train.codes)
-        size = min(_BATCH, n)
-        steps = int(np.clip(recipe.passes * n // size, _FEWEST_STEPS, _MOST_STEPS))
-        optimiser = torch.optim.AdamW(net.parameters(), lr=recipe.rate, weight_decay=recipe.decay)
-        cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, recipe.rate, total_steps=steps, pct_start=0.2)
+        size, share = min(_BATCH, n), passes / recipe.passes
+        steps = int(np.clip(passes * n // size, max(_SHORTEST_CYCLE, share * _FEWEST_STEPS), share * _MOST_STEPS))
+        optimiser = torch.optim.AdamW(net.parameters(), lr=rate, weight_decay=recipe.decay)
+        cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps, pct_start=0.2)
         generator, rng = torch.Generator().manual_seed(self._seed), np.random.default_rng(self._seed)
         net.train()
 
@@ -276,12 +300,12 @@ def from_clean(trained: Attacker, seed: int) -> Attacker:
 
     Args:
         trained: "small network", fitted to the clean images of the same rows.
-        seed: the one `trained` was made from, so that neither has seen the validation rows.
+        seed: the one `trained` was made from: this one goes on from the network before it saw the validation rows.
     """
     learner = trained.learner if isinstance(trained, Calibrated) else None
     if not isinstance(learner, Convolutional):
         raise LowtideError("only an attacker that is a convolutional network can be trained further")
-    tuned = NetworkRecipe(lambda *_: deepcopy(learner.net), passes=6, rate=1e-3, decay=0.05)
+    tuned = NetworkRecipe(lambda *_: deepcopy(learner.first), passes=6, rate=1e-3, decay=0.05)
     return Calibrated(partial(Convolutional, tuned), seed)
 
 

@@ -3,37 +3,31 @@
 Opening images by their headers: which can be used, what size they have, and what had to be skipped.
 """
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from lowtide.checks import LowtideError, check_rows, count
-from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import note
+from lowtide.images.archive import NO_LABELS, open_npz
 from lowtide.images.encoder import Chosen, Images, as_images
 from lowtide.images.files import Header, Size, UnusableError, look, quiet, spread
-from lowtide.images.folder import NO_LABELS, FileImages, ImageFolder, Skipped, cached, open_npz
+from lowtide.images.folder import FileImages, ImageFolder, Skipped, cached
 from lowtide.images.layouts import list_folder, take_rows
-from lowtide.images.mechanism import BATCH, FixedPatches
+from lowtide.images.mechanism import FixedPatches
 from lowtide.images.names import names_tell, pair
-from lowtide.images.options import ImageOptions
-from lowtide.images.writing import ImageWriter
+from lowtide.images.options import ImageOptions, check_pixels
 from lowtide.interface import TextTable
-from lowtide.labels import check_secret_values, read_classes
+from lowtide.labels import check_secret_values, copy_note, near_copies, read_classes, refuse_copies
 from lowtide.progress import progress_bar
-from lowtide.protocols import Changed, Dataset, Locks, Matched, PlanView
+from lowtide.protocols import Dataset, Locks, Matched, PlanView
 from lowtide.table_files.formats import FORMATS, AnyPath, existing, find_column
-from lowtide.types import Ints, Pixels
 
 _BATCH = 256
 _MOST = 3  # sizes in a sentence
@@ -68,12 +62,15 @@ def open_images(
     place = Path(path)
     for name, value in zip(("width", "height"), resize or (), strict=False):
         count(f"the {name} to resize to", value, 1)
+    if resize is not None:
+        check_pixels(*resize)
     if place.suffix.lower() == ".npz" and not place.is_dir():
         return _open_archive(existing(place), resize=resize, strict=strict, grey=grey)
     if not place.is_dir():
         raise LowtideError(f"{place} is not a folder of images or an .npz file; check the path")
     listing = list_folder(place)
-    headers = _look_at(place, listing.names, thorough=thorough, progress=progress)
+    look_at = partial(_look, place, thorough=thorough, resized=resize is not None)
+    headers = _look_at(look_at, listing.names, thorough=thorough, progress=progress)
     bad: dict[str, list[str]] = {}
     for name, header in zip(listing.names, headers, strict=True):
         if isinstance(header, str):
@@ -87,6 +84,7 @@ def open_images(
         raise LowtideError(f"{place} has no image that can be used; {skipped or 'the labels name none'}")
     good = [header for header in headers if isinstance(header, Header)]
     width, height = resize or _one_size(good, place)
+    check_pixels(width, height, len(good))
     names = tuple(listing.names[row] for row in kept)
     shape = (height, width, 1 if grey or all(header.grey for header in good) else 3)
     labels = take_rows(listing.labels, kept)
@@ -105,9 +103,10 @@ def _open_archive(place: Path, *, resize: Size | None, strict: bool, grey: bool)
     )
 
 
-def _look_at(root: Path, names: Sequence[str], *, thorough: bool, progress: bool | None) -> list[Header | str]:
+def _look_at(
+    check: Callable[[str], Header | str], names: Sequence[str], *, thorough: bool, progress: bool | None
+) -> list[Header | str]:
     """The header of every file, or the reason why it has none."""
-    check = partial(_look, root, thorough=thorough)
     found: list[Header | str] = []
     with progress_bar("looking at images", len(names), progress) as tick, quiet():
         for start in range(0, len(names), _BATCH):
@@ -118,9 +117,9 @@ def _look_at(root: Path, names: Sequence[str], *, thorough: bool, progress: bool
     return found
 
 
-def _look(root: Path, name: str, *, thorough: bool) -> Header | str:
+def _look(root: Path, name: str, *, thorough: bool, resized: bool) -> Header | str:
     try:
-        return look(root / name, thorough=thorough)
+        return look(root / name, thorough=thorough, resized=resized)
     except UnusableError as error:
         return str(error)
 
@@ -150,9 +149,15 @@ _WIDEST = 64  # patches in a row of a map of letters
 
 @dataclass(frozen=True, eq=False)
 class ImageSource:
-    """What the verbs know of images beside their pixels: the folder they came from, `None` for an array."""
+    """What the verbs know of images beside their pixels.
+
+    Attributes:
+        folder: the folder they came from; `None` for an array.
+        copies: labels that tell the secret of nearly every image.
+    """
 
     folder: ImageFolder | None = None
+    copies: tuple[str, ...] = ()
 
 
 def are_image_files(source: Any) -> bool:
@@ -179,20 +184,26 @@ def open_dataset(source: Any, secret: Any, options: ImageOptions, *, progress: b
     folder = folder.take(known)
     labels = folder.column(secret)
     check_secret_values(secret, len(labels), len(np.unique(labels)), "image")
-    _note_names(folder.names, labels)
-    pixels = cached(folder, progress=progress)
-    return Dataset("images", Path(source).name, pixels, secret, labels, known, source=ImageSource(folder))
+    note_names(folder.names, labels)
+    beside = folder.beside.drop_columns([secret])
+    copies = near_copies(beside, read_classes(labels)[1])
+    for name in copies:
+        note(copy_note(name, secret))
+    pixels, found = cached(folder, progress=progress), ImageSource(folder, copies)
+    unjudged = tuple(beside.column_names)
+    return Dataset("images", Path(source).name, pixels, secret, labels, known, source=found, unjudged=unjudged)
 
 
 def _open_array(x: Any, secret: Any) -> Dataset:
     if isinstance(secret, str):
         raise LowtideError(f"an array of images has no column {secret!r}; give the values of the secret, one per image")
     images, labels = as_images(x), np.asarray(secret)
+    check_pixels(images.shape[1], images.shape[0], len(images))
     check_rows("the secret", labels.shape, len(images), "images", flat=True)
     return Dataset("images", "images", images, "secret", labels, np.ones(len(labels), bool), source=ImageSource())
 
 
-def _note_names(names: Sequence[str], labels: Any) -> None:
+def note_names(names: Sequence[str], labels: Any) -> None:
     """Say so where the names of the images go with the secret."""
     check = names_tell(names, read_classes(labels)[1])
     if check.tells:
@@ -204,7 +215,7 @@ def view_plan(plan: Plan) -> PlanView:
     policy, grid = plan.hider.policy, plan.hider.mechanism.grid
     private = "it names the secret"
     if not isinstance(policy, FixedPatches):
-        return PlanView((), (), {"curve": []}, private)
+        return PlanView((), (), {"curve": [], "labels": plan.layout["kept"]}, private)
     every = max(1, len(policy.curve) // _POINTS)
     table = TextTable(
         "The trade-off curve: pixels kept, and what logistic regression on edges still reads",
@@ -219,113 +230,17 @@ def view_plan(plan: Plan) -> PlanView:
     curve = [
         {"kept": p.kept, "nats": p.reading.leakage.value, "accuracy": p.reading.accuracy.value} for p in policy.curve
     ]
-    return PlanView((table,), tuple(lines), {"curve": curve}, private)
+    return PlanView((table,), tuple(lines), {"curve": curve, "labels": plan.layout["kept"]}, private)
 
 
 def check_layout(plan: Plan) -> None:
-    """Refuse a layout that does not say how images are brought to their size."""
-    resize, grey = plan.layout["resize"], plan.layout["grey"]
+    """Refuse a layout that does not say how images are brought to their size, or that would release the secret."""
+    resize, grey, kept = (plan.layout[name] for name in ("resize", "grey", "kept"))
+    if not isinstance(kept, list) or not all(isinstance(name, str) for name in kept) or plan.secret in kept:
+        raise LowtideError("the layout of a plan of images must list the labels that are kept, without the secret")
     sizes = resize is None or (len(resize) == 2 and all(isinstance(side, int) and side > 0 for side in resize))
     if not sizes or not isinstance(grey, bool):
         raise LowtideError("the layout of a plan of images must say their size, and whether they are grey")
-
-
-class ImageJob:
-    """A folder or an `.npz` file of images, released batch by batch: the same paths and sizes."""
-
-    def __init__(
-        self, source: Path, plan: Plan, options: ImageOptions, *, ids: Any = None, progress: bool | None
-    ) -> None:
-        resize = plan.layout["resize"]
-        self._folder = open_images(
-            source,
-            resize=None if resize is None else (resize[0], resize[1]),
-            grey=plan.layout["grey"],
-            strict=options.complete,
-            thorough=True,  # a damaged file is found before anything is written
-            progress=progress,
-        )
-        self._plan, self._options = plan, options
-        for text in self._folder.describe():
-            note(text)
-        if not options.rename:
-            self._note_names()
-        self._images = plan.hider.read(self._folder)
-        self._ids = row_ids(self._folder.names if ids is None else ids, len(self._folder))
-        self.total: int | None = len(self._folder)
-
-    def _note_names(self) -> None:
-        secret, folder = self._plan.secret, self._folder
-        known = folder.known(secret) if secret in folder.columns else np.zeros(0, dtype=bool)
-        labels = folder.take(known).column(secret) if known.any() else known
-        if known.any() and len(np.unique(labels)) > 1:
-            _note_names(folder.take(known).names, np.unique(labels, return_inverse=True)[1])
-
-    def sink(self, out: Path) -> ImageOutput:
-        """A folder or file like the source."""
-        options, secret = self._options, self._plan.secret
-        return ImageOutput(
-            ImageWriter(
-                out,
-                self._folder,
-                drop=secret if secret in self._folder.columns else (),
-                quality=options.quality,
-                png=options.png,
-                rename=options.rename or None,
-                mapping=options.mapping,
-            )
-        )
-
-    def batches(self) -> Iterator[tuple[Ints, Pixels]]:
-        """All images batch by batch; while one batch is worked on, the next is read."""
-        return read_ahead(self._images)
-
-    def change(self, batch: tuple[Ints, Pixels], noise: KeyedNoise | None) -> Changed:
-        """Hide in some images what the plan says."""
-        index, pixels = batch
-        policy, mechanism = self._plan.hider.policy, self._plan.hider.mechanism
-        fixed = isinstance(policy, FixedPatches)
-        # A fixed policy hides the same in every image: one mask for all is quicker.
-        flags = policy.hidden if fixed else policy.flags(pixels)
-        shown = mechanism.hide(pixels, flags, noise=noise, ids=None if noise is None else self._ids[index])
-        hidden = len(index) * flags.astype(float) if fixed else flags.sum(axis=0).astype(float)
-        sizes = mechanism.grid.sizes
-        return Changed((index, shown), len(index), hidden, float(len(index) * sizes.sum()), float(hidden @ sizes))
-
-    def finish(self) -> None:
-        """Nothing is left to refuse."""
-
-
-class ImageOutput:
-    """A writer of images that takes the batches of a job."""
-
-    def __init__(self, writer: ImageWriter) -> None:
-        self._writer = writer
-
-    def __enter__(self) -> ImageOutput:
-        self._writer.__enter__()
-        return self
-
-    def write(self, changed: Changed) -> None:
-        """Write a batch."""
-        self._writer.write(*changed.samples)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._writer.__exit__(kind, error, trace)
-
-
-def read_ahead(images: Images) -> Iterator[tuple[Ints, Pixels]]:
-    """All images batch by batch; while one batch is worked on, the next is read."""
-    parts = [np.arange(start, min(start + BATCH, len(images))) for start in range(0, len(images), BATCH)]
-    with ThreadPoolExecutor(1) as reader:
-        coming = reader.submit(images.read, parts[0])
-        for part, after in zip(parts, [*parts[1:], None], strict=True):
-            pixels = coming.result()
-            if after is not None:
-                coming = reader.submit(images.read, after)
-            yield part, pixels
 
 
 def match_images(
@@ -348,7 +263,7 @@ def match_images(
     found = found.take(rows)
     if found.shape != folder.shape:
         raise LowtideError(f"released images are {_size(found)}, those of the reference {_size(folder)}; give --resize")
-    _note_names(found.names, data.labels[places])
+    note_names(found.names, data.labels[places])
     order = np.argsort(places, kind="stable")
     kept = places[order]
     clean = Chosen(data.samples, kept)
@@ -356,7 +271,20 @@ def match_images(
         "images", data.name, clean, data.secret, data.labels[kept], data.known, source=ImageSource(folder.take(kept))
     )
     values = None if utility is None else folder.take(kept).column(utility)
-    return Matched(matched, cached(found.take(order), progress=progress), clean, values)
+    found = found.take(order)
+    _refuse_copies(found, matched)
+    unjudged = tuple(found.beside.column_names)
+    return Matched(matched, cached(found, progress=progress), clean, values, rows[order], unjudged)
+
+
+def _refuse_copies(release: ImageFolder, data: Dataset) -> None:
+    """Refuse a release whose labels or folders tell the secret of nearly every image."""
+    copies = near_copies(release.beside, read_classes(data.labels)[1])
+    if copies:
+        raise LowtideError(
+            f"{', '.join(copies)} of the release tells {data.secret!r} of nearly every image: nothing is hidden; "
+            "release it with `lowtide release`"
+        )
 
 
 def _size(images: Images) -> str:
@@ -364,9 +292,15 @@ def _size(images: Images) -> str:
     return f"{width}×{height} in {'colour' if channels == 3 else 'grey'}"
 
 
-def lock_patches(keep: Sequence[str], hide: Sequence[str]) -> Locks:
-    """Patches to keep and to hide: numbers, or boxes `x,y,w,h` in pixels."""
-    return Locks([_patch(entry) for entry in keep], [_patch(entry) for entry in hide])
+def lock_patches(data: Dataset, keep: Sequence[Any], hide: Sequence[Any]) -> Locks:
+    """Patches to keep and to hide: numbers, or boxes `x,y,w,h` in pixels; and labels to release."""
+    labels = tuple(name for name in keep if isinstance(name, str) and name in data.unjudged)
+    refuse_copies(data.source.copies, labels, data.secret)
+    return Locks(
+        [_patch(entry) for entry in keep if not (isinstance(entry, str) and entry in labels)],
+        [_patch(entry) for entry in hide],
+        labels,
+    )
 
 
 def _patch(entry: Any) -> Any:

@@ -22,6 +22,7 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from lowtide.errors import LowtideError
+from lowtide.images.options import check_pixels
 from lowtide.types import Pixels
 
 Given = TypeVar("Given")
@@ -62,6 +63,7 @@ NOT_AN_IMAGE = "not a JPEG, PNG, WebP, BMP or TIFF image"
 DAMAGED = "damaged or cut short"
 TOO_DEEP = "with 32-bit pixels, whose range is not known"
 UNREADABLE = "not readable"
+TOO_LARGE = "too large to be decoded (178 million pixels)"
 
 
 class UnusableError(Exception):
@@ -86,7 +88,7 @@ def is_image(name: str) -> bool:
     return Path(name).suffix.lower() in FORMATS
 
 
-def look(path: Path, *, thorough: bool = False) -> Header:
+def look(path: Path, *, thorough: bool = False, resized: bool = False) -> Header:
     """Read the header of a file and see whether its end is there.
 
     Where the end is not where it should be, or the format does not mark it, the pixels are decoded to be sure.
@@ -94,9 +96,12 @@ def look(path: Path, *, thorough: bool = False) -> Header:
     Args:
         path: the file.
         thorough: decode in any case; damage in the middle is only found so.
+        resized: whether it will be made smaller; otherwise one that is too large is refused before it is decoded.
     """
     with _open(path) as (image, file):
         grey, size = _is_grey(image), image.size
+        if not resized:
+            check_pixels(*size)
         if thorough or not _ends_well(file, image.format or ""):
             file.seek(0)
             return Header(_plain(image).size, grey)
@@ -169,11 +174,17 @@ def quiet() -> Iterator[None]:
 @contextmanager
 def _open(path: Path) -> Iterator[tuple[Image.Image, BinaryIO]]:
     """An image whose pixels are not decoded yet; whatever goes wrong with the file is an `UnusableError`."""
+    if not path.is_file():
+        raise UnusableError(UNREADABLE)  # a pipe or a device, which would be waited for
     try:
         with path.open("rb") as file, Image.open(file, formats=tuple(set(FORMATS.values()))) as image:
             yield image, file
     except UnusableError:
         raise
+    except LowtideError:
+        raise
+    except Image.DecompressionBombError:
+        raise UnusableError(TOO_LARGE) from None
     except UnidentifiedImageError:
         raise UnusableError(NOT_AN_IMAGE) from None
     except MemoryError:

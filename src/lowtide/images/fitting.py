@@ -21,8 +21,8 @@ from torch import Tensor, nn
 
 from lowtide.density.artefact import Density, FitReport
 from lowtide.density.critics.base import Critic, Null
-from lowtide.density.crossfit import honest_mixture, is_clear, mixture_weights
 from lowtide.density.fitting import null_critic, read_secret, refuse_groups
+from lowtide.density.mixing import honest_mixture, is_clear, mixture_weights
 from lowtide.density.objectives import Checkpoints, Options, fingerprint, information_of, normalise, nothing_found
 from lowtide.density.training import MaskedRows, losses
 from lowtide.errors import LowtideError

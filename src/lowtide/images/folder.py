@@ -1,11 +1,9 @@
-"""Sets of images with labels: folders, decoded when they are read, and NumPy's `.npz` files, in memory or mapped."""
+"""Sets of images with labels, decoded when they are read."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,102 +17,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lowtide.errors import LowtideError
+from lowtide.images.archive import GIB, ArrayImages
 from lowtide.images.encoder import Images, Stack
-from lowtide.images.files import Size, UnusableError, decode, spread, to_image, to_pixels
-from lowtide.images.layouts import SPLIT, Layout, take_rows
+from lowtide.images.files import UnusableError, decode, spread
+from lowtide.images.layouts import LABEL, SPLIT, Layout, take_rows
 from lowtide.progress import progress_bar
-from lowtide.table_files.formats import check_schema, find_column
+from lowtide.table_files.formats import find_column
 from lowtide.types import Bools, Ints, Pixels
 
-KEYS = ("images", "X")  # under which images are looked for
-NAMES = "file_name"  # under which their names are, if they have any
-NO_LABELS = "arrays that are not labels"
-GIB = 1 << 30
+FOLDER = "folder"  # the label that folders of images are, where they are neither classes nor splits
 _BATCH = 256
 _SPARE = 0.1  # of a disk, left free
-
-
-@dataclass(frozen=True, eq=False)
-class ArrayImages:
-    """Images of an array, made bytes when they are read.
-
-    Attributes:
-        array: (n, height, width) or (n, height, width, channels); bytes, or numbers of [0, 1], of which 1 becomes 255.
-        shape: of every image as it is read.
-    """
-
-    array: NDArray[Any]
-    shape: tuple[int, int, int]
-
-    def __len__(self) -> int:
-        return len(self.array)
-
-    def read(self, index: Ints) -> Pixels:
-        """Some images, (len(index), height, width, channels)."""
-        some = self.array[index]
-        pixels = some if some.dtype == np.uint8 else np.rint(some * 255.0).astype(np.uint8)
-        pixels = pixels[..., None] if pixels.ndim == 3 else pixels
-        if pixels.shape[1:] == self.shape:
-            return np.asarray(pixels)
-        height, width, channels = self.shape
-        made = spread(lambda one: to_pixels(to_image(one), channels=channels, size=(width, height)), pixels)
-        return np.array(made, np.uint8).reshape(-1, *self.shape)
-
-
-@dataclass(frozen=True, eq=False)
-class Archive:
-    """What an `.npz` file holds.
-
-    Attributes:
-        images: the images as they are read.
-        key: the name of their array.
-        names: (n,) those of the array `file_name`, or numbers from 0.
-        labels: n rows, one column for each other array of n numbers or texts.
-        left_out: names of arrays that are neither.
-    """
-
-    images: ArrayImages
-    key: str
-    names: tuple[str, ...]
-    labels: pa.Table
-    left_out: tuple[str, ...]
-
-
-def open_npz(path: Path, *, resize: Size | None = None, grey: bool = False, limit_bytes: int = GIB) -> Archive:
-    """Open images and labels in an `.npz` file; nothing is ever unpickled.
-
-    Args:
-        path: the file.
-        resize: width and height to resize to.
-        grey: make grey of colours.
-        limit_bytes: images of more bytes are unpacked to a temporary file, which vanishes with the last user of it.
-    """
-    try:
-        with zipfile.ZipFile(path) as packed, np.load(path, allow_pickle=False) as arrays:
-            key = next((key for key in KEYS if key in arrays.files), None)
-            if key is None:
-                raise LowtideError(f"{path} has no array `images` or `X`; save the images under one of these names")
-            large = packed.getinfo(f"{key}.npy").file_size > limit_bytes
-            array = _mapped(packed, f"{key}.npy") if large else arrays[key]
-            others = {name: arrays[name] for name in arrays.files if name != key}
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError):
-        raise LowtideError(f"{path} is damaged, cut short or not an .npz file; write it again with np.savez") from None
-    except ValueError as error:
-        if isinstance(error, LowtideError):
-            raise
-        raise LowtideError(
-            f"{path} holds arrays of Python objects, which are never loaded; save numbers, or texts as `.astype(str)`"
-        ) from None
-    _check(path, key, array)
-    channels = 1 if grey or array.ndim == 3 else array.shape[3]
-    width, height = resize or (array.shape[2], array.shape[1])
-    columns = {name: values for name, values in others.items() if values.shape == (len(array),)}
-    left_out = tuple(name for name in others if name not in columns)
-    names = tuple(map(str, columns.pop(NAMES, np.arange(len(array)))))
-    if len(set(names)) < len(names):
-        raise LowtideError(f"the array {NAMES!r} of {path} has some names more than once; give each image its own")
-    images = ArrayImages(array, (height, width, channels))
-    return Archive(images, key, names, _labels(path, columns), left_out)
 
 
 def cached(
@@ -163,47 +76,6 @@ def _batches(images: Images, progress: bool | None) -> Iterator[tuple[int, Pixel
             stop = min(start + _BATCH, len(images))
             yield start, images.read(np.arange(start, stop))
             tick(stop)
-
-
-def _mapped(packed: zipfile.ZipFile, member: str) -> NDArray[Any]:
-    """An array unpacked to a temporary file, which has no name any more once it is mapped."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
-        return np.load(packed.extract(member, place), mmap_mode="r", allow_pickle=False)
-
-
-def _check(path: Path, key: str, array: NDArray[Any]) -> None:
-    """Refuse arrays that are not images, or whose numbers could mean two things."""
-    fits = array.ndim == 3 or (array.ndim == 4 and array.shape[3] in (1, 3))
-    if not fits or 0 in array.shape:
-        raise LowtideError(
-            f"the array {key!r} of {path} has the shape {array.shape}; images have (n, height, width) or "
-            "(n, height, width, 1 or 3)"
-        )
-    if array.dtype == np.uint8:
-        return
-    if array.dtype.kind != "f":
-        raise LowtideError(
-            f"the array {key!r} of {path} has the type {array.dtype}; images are bytes (`.astype(np.uint8)`) or floats "
-            "in [0, 1]"
-        )
-    for start in range(0, len(array), _BATCH):
-        some = array[start : start + _BATCH]
-        if not (some.min() >= 0 and some.max() <= 1):  # NaN is neither
-            raise LowtideError(
-                f"the array {key!r} of {path} has floats outside [0, 1]; divide them by their largest value, or save "
-                "bytes (`.astype(np.uint8)`)"
-            )
-
-
-def _labels(path: Path, columns: dict[str, NDArray[Any]]) -> pa.Table:
-    texts = {name: np.char.decode(values, "utf-8") for name, values in columns.items() if values.dtype.kind == "S"}
-    try:
-        table = pa.table({name: pa.array(values) for name, values in {**columns, **texts}.items()})
-    except pa.ArrowException:
-        raise LowtideError(f"{path} has labels that are neither numbers nor texts; convert or remove them") from None
-    if columns:
-        check_schema(table.schema, str(path))
-    return table
 
 
 _MOST = 3  # names in a sentence
@@ -325,6 +197,31 @@ class ImageFolder:
     def columns(self) -> tuple[str, ...]:
         """The names of the labels."""
         return tuple(self.labels.column_names)
+
+    @property
+    def beside(self) -> pa.Table:
+        """n rows with all that is said about the images: their labels, and their folders where these say more."""
+        columns = {name: self.labels[name] for name in self.columns}
+        if not self.folders_tell_only(self.columns):
+            columns[self.folder_label] = pa.chunked_array([pa.array(self._parents)])
+        return pa.table(columns)
+
+    @property
+    def folder_label(self) -> str:
+        """What the folders of the images are called where they are a label."""
+        return next(name for name in (FOLDER, f"{FOLDER}_", f"{FOLDER}__") if name not in self.columns)
+
+    def folders_tell_only(self, kept: Sequence[str]) -> bool:
+        """Whether the folders of the images tell nothing but the class and the split, where these are among `kept`."""
+        if self.layout == "npz" or self.folder_label in kept:
+            return True
+        told = [self.labels[name].to_pylist() for name in (SPLIT, LABEL) if name in kept and name in self.columns]
+        pairs = set(zip(self._parents, *told, strict=True))
+        return len(pairs) == len({pair[1:] for pair in pairs})
+
+    @property
+    def _parents(self) -> list[str]:
+        return [PurePosixPath(name).parent.as_posix() for name in self.names]
 
     def column(self, name: str) -> NDArray[Any]:
         """The values of one label, (n,); `None`, or NaN among numbers, where it is missing."""

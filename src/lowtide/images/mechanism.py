@@ -78,10 +78,12 @@ class ImageMechanism:
         Args:
             pixels: (n, height, width, channels) bytes.
             hidden: (m,) or (n, m), true where a patch is hidden.
-            noise: keyed noise; every pixel of every image has one number of its own in it, whatever else is hidden, so
-                that releases with other patches, or patches of another size, show the same noised pixel and not a
-                second look at it.
-            ids: n image ids; see `noise.row_ids`.
+            noise: keyed noise. It belongs to what the whole image shows: the same image has the same noise under any
+                name, and another image under the same name has fresh noise, so that two releases do not show how the
+                images differ. Every pixel has one number of its own in it, whatever else is hidden, so that releases
+                with other patches, or patches of another size, show the same noised pixel and not a second look at it.
+            ids: n different whole numbers or texts, where equal images are to have noise of their own each, which
+                whoever has several of them can average; by default they have the same.
         """
         grid = self.grid
         if pixels.dtype != np.uint8 or pixels.shape[1:] != (grid.height, grid.width, grid.channels):
@@ -94,9 +96,13 @@ class ImageMechanism:
         if self.kind == "redact":
             np.copyto(result, np.uint8(self.fill), where=mask[..., None])
         elif mask.any():
-            numbers = row_ids(ids, len(pixels))
             if noise is None:
                 raise LowtideError("hidden patches need noise; give noise=KeyedNoise(key), with a key from new_key()")
+            contents = [image.tobytes() for image in pixels]
+            if ids is not None:
+                names = row_ids(ids, len(pixels)).astype("<u8")
+                contents = [content + name.tobytes() for content, name in zip(contents, names, strict=True)]
+            numbers = noise.content_ids(contents, len(pixels))
             self._draw(result, np.broadcast_to(mask, result.shape[:3]), numbers, noise.derive(self._label))
         return result
 
@@ -283,7 +289,7 @@ class Released:
         policy: what to hide.
         mechanism: how.
         noise: where noise is drawn from; `None` when none is.
-        ids: (n,) the numbers of the images that their noise is keyed by; `None` when none is drawn.
+        ids: (n,) numbers of images that their noise is keyed by besides what they show; `None` for nothing else.
     """
 
     clean: Images

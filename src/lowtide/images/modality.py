@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from numpy.typing import ArrayLike
 
 from lowtide.attack.attackers import AttackRows, Continued, Maker
+from lowtide.attack.surface import Surface
 from lowtide.auditing.utility import Change, UtilityReport, predicts_by_attackers
 from lowtide.density.artefact import Density
 from lowtide.density.objectives import Options
@@ -14,7 +15,7 @@ from lowtide.density.tide import TIDE
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError
-from lowtide.images import dataset, encoder, fitting
+from lowtide.images import dataset, encoder, fitting, releasing
 from lowtide.images import view as image_view
 from lowtide.images.attackers import CONTINUED_ATTACKERS, IMAGE_ATTACKERS, Album, changed_images
 from lowtide.images.convnets import ImageCritic, PaperImages
@@ -22,7 +23,7 @@ from lowtide.images.options import ImageOptions
 from lowtide.images.planner import ImageHider, ImagePlanner, ImageSettings
 from lowtide.images.scan import ImageScan, scan_images
 from lowtide.images.view import ImageMaps
-from lowtide.protocols import Dataset, Locks, Matched, Modality, Nouns
+from lowtide.protocols import Changed, Dataset, Locks, Matched, Modality, Nouns
 from lowtide.report.html import Findings, Outline, Section
 from lowtide.report.words import HiddenCounts, count_features
 from lowtide.table_files.formats import find_column
@@ -44,6 +45,7 @@ class ImageModality:
         worth="the pixels",
         unit="pixel",
         counted="patches",
+        reorder="release with --rename",
     )
     options: type[Any] = ImageOptions
     policies: tuple[str, ...] = ("fixed", "sequential", "paper")
@@ -74,6 +76,7 @@ class ImageModality:
 
     attackers: ClassVar[Mapping[str, Maker | Continued]] = {**IMAGE_ATTACKERS, **CONTINUED_ATTACKERS}
     joins_attackers = True
+    cross_fitted_rows = 0  # networks take too long to be trained five times
 
     def rows(self, x: Any) -> AttackRows:
         """Open images as rows."""
@@ -83,6 +86,10 @@ class ImageModality:
         """The release as it is, where its images have the shape of the clean ones."""
         own, known = rows.data.shape[1:], clean.data.shape[1:]
         return (rows, None) if own == known else (None, f"its images are {own}, the clean ones {known}")
+
+    def surface(self, x: Any) -> Surface:
+        """Nothing: networks see every pixel."""
+        return Surface.empty(self.count(x))
 
     def numbers(self, rows: Album) -> Floats32:
         """Pixels as numbers."""
@@ -149,9 +156,13 @@ class ImageModality:
         """What each patch tells."""
         return scan_images(data.samples, data.labels, estimator=estimator, secret=data.secret)
 
+    def shown(self, data: Dataset) -> Any:
+        """The images."""
+        return data.samples
+
     def locks(self, data: Dataset, options: ImageOptions, keep: Sequence[Any], hide: Sequence[Any]) -> Locks:
-        """Patches by number, or boxes."""
-        return dataset.lock_patches(keep, hide)
+        """Patches by number, or boxes; and labels by name."""
+        return dataset.lock_patches(data, keep, hide)
 
     def utility(self, data: Dataset, name: str) -> Any:
         """The values of a label column."""
@@ -159,16 +170,20 @@ class ImageModality:
         return name if folder is None else folder.column(find_column(name, folder.columns))
 
     def layout(self, data: Dataset, options: ImageOptions, locks: Locks, utility: str | None) -> dict[str, Any]:
-        """How images are brought to their size."""
-        return {"resize": options.size and list(options.size), "grey": options.grey}
+        """How images are brought to their size, and which labels are released."""
+        return {"resize": options.size and list(options.size), "grey": options.grey, "kept": list(locks.columns)}
 
     def plan_weights(self, policy: str) -> str | None:
         """Masks and orders of many patches are tensors."""
         return "a plan for images"
 
-    def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Any:
+    def reorder(self, x: Any, order: Any) -> encoder.Chosen:
+        """Images in another order."""
+        return encoder.Chosen(encoder.as_images(x), order)
+
+    def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Changed:
         """Images with what the plan hides painted over."""
-        return plan.hider.transform(x, noise=noise, ids=ids)
+        return Changed(plan.hider.transform(x, noise=noise, ids=ids), self.count(x), None, 0.0, 0.0)
 
     def beside(self, out: Path, options: ImageOptions) -> dict[str, Path]:
         """The private list of names, where images are renamed."""
@@ -176,9 +191,9 @@ class ImageModality:
 
     def release_job(
         self, source: Path, plan: Plan, options: ImageOptions, *, ids: Any, progress: bool | None
-    ) -> dataset.ImageJob:
+    ) -> releasing.ImageJob:
         """A folder or an `.npz` file, released batch by batch."""
-        return dataset.ImageJob(source, plan, options, ids=ids, progress=progress)
+        return releasing.ImageJob(source, plan, options, ids=ids, progress=progress)
 
     def match(
         self, release: Any, reference: Any, secret: Any, options: ImageOptions, *, utility: Any, progress: bool | None

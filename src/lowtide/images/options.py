@@ -7,6 +7,23 @@ from typing import ClassVar
 from lowtide.errors import LowtideError
 from lowtide.options import option
 
+MOST_PIXELS = 1 << 20  # of an image: networks hold 64 floats of each while they read it, 270 MB in all
+MOST_IN_ALL = 1 << 34  # of all images: CelebA has half as many
+
+
+def check_pixels(width: int, height: int, images: int = 1) -> None:
+    """Refuse images that are too large, or too many for their size, before any of them is decoded."""
+    if width * height > MOST_PIXELS:
+        raise LowtideError(
+            f"an image of {width:,}×{height:,} pixels is too large; at most {MOST_PIXELS:,} (1024×1024) can be judged: "
+            "bring all to a smaller size, such as --resize 256x256"
+        )
+    if width * height * images > MOST_IN_ALL:
+        raise LowtideError(
+            f"{images:,} images of {width:,}×{height:,} pixels are too many; at most {MOST_IN_ALL:,} pixels in all can "
+            "be judged: bring them to a smaller size with --resize, or give fewer"
+        )
+
 
 @dataclass(frozen=True)
 class ImageOptions:
@@ -16,7 +33,9 @@ class ImageOptions:
         0.05  # secrets of faces are all over the face: a much smaller budget hides nearly all of it
     )
     patch: int = option(8, "side of a patch in pixels", verbs=("scan", "plan"), least=1)
-    resize: str | None = option(None, "bring all to WIDTHxHEIGHT", verbs=("scan", "plan", "audit"), metavar="WxH")
+    resize: str | None = option(
+        None, "bring all to WIDTHxHEIGHT, at most 1024x1024 pixels", verbs=("scan", "plan", "audit"), metavar="WxH"
+    )
     grey: bool = option(False, "make grey of colours", verbs=("scan", "plan", "audit"))
     complete: bool = option(False, "refuse a folder of which files or labels would be skipped")
     samples: int = option(0, "show so many of them in the report, which then stays inside", verbs=("scan",), least=0)
@@ -35,4 +54,6 @@ class ImageOptions:
         sides = self.resize.lower().replace("×", "x").split("x")
         if len(sides) != 2 or not all(side.strip().isdecimal() for side in sides):
             raise LowtideError("resize must read WIDTHxHEIGHT in pixels, such as 64x80")
-        return int(sides[0]), int(sides[1])
+        width, height = (int(side) for side in sides)
+        check_pixels(width, height)
+        return width, height

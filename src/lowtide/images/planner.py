@@ -66,10 +66,10 @@ class ImageHider(Hider):
         Args:
             x: bytes (n, height, width) or (n, height, width, channels), or `Images`.
             noise: where noise is drawn from, if the mechanism draws any.
-            ids: one value per image that stays with it; needed where noise is drawn.
+            ids: one value per image that stays with it, which noise is keyed by besides what the image shows.
         """
         opened = self.read(x)
-        numbers = row_ids(ids, len(opened)) if self.mechanism.draws else None
+        numbers = None if ids is None else row_ids(ids, len(opened))
         if self.mechanism.draws and noise is None:
             raise LowtideError("hidden patches need noise; give noise=KeyedNoise(key), with a key from new_key()")
         release = Released(opened, self.policy, self.mechanism, noise, numbers)

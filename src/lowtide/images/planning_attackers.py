@@ -32,8 +32,8 @@ from lowtide.splits import generator, generator_for, stratified_folds, stratifie
 from lowtide.training import one_thread
 from lowtide.types import Bools, Floats, Labels, Pixels
 
-Hide = Callable[[Pixels, Labels], Pixels]
-"""Everything hidden: from images (n, height, width, channels) and their row numbers to their stand-ins."""
+Hide = Callable[[Pixels], Pixels]
+"""Everything hidden: from images (n, height, width, channels) to their stand-ins."""
 
 _SIDE = 64  # pixels of the longer side, about
 _ROWS = 6000  # more do not change where a secret sits
@@ -69,10 +69,9 @@ class Thumbnails:
             rows = rows[stratified_sample(codes[rows], _ROWS, generator_for("thumbnails", len(rows)))]
         raw, standins = [], []
         for start in range(0, len(rows), _AT_ONCE):
-            index = rows[start : start + _AT_ONCE]
-            pixels = images.read(index)
+            pixels = images.read(rows[start : start + _AT_ONCE])
             raw.append(_smaller(pixels, factor))
-            standins.append(_smaller(hide(pixels, index), factor))
+            standins.append(_smaller(hide(pixels), factor))
         return cls(np.concatenate(raw), np.concatenate(standins), codes[rows], prior, factor, rows)
 
     def about(self, codes: Labels) -> Thumbnails:

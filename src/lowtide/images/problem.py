@@ -17,7 +17,7 @@ import numpy as np
 from lowtide.attack.panel import AttackReport, attack
 from lowtide.density.objectives import Options
 from lowtide.disclose.budget import Budget, Parts
-from lowtide.disclose.noise import KeyedNoise, row_ids
+from lowtide.disclose.noise import KeyedNoise
 from lowtide.disclose.rehearsal import Check, Goal, Tick, hide_until_kept
 from lowtide.disclose.standing import level_of
 from lowtide.errors import LowtideError
@@ -83,15 +83,14 @@ class ImageProblem:
         """Small versions of the images for planning, and of the same with everything hidden."""
         everything = np.ones(len(self.mechanism.grid), dtype=bool)
 
-        def hide(pixels: Pixels, rows: Labels) -> Pixels:
-            return self.mechanism.hide(pixels, everything, noise=self.rehearsal, ids=row_ids(rows, len(rows)))
+        def hide(pixels: Pixels) -> Pixels:
+            return self.mechanism.hide(pixels, everything, noise=self.rehearsal)
 
         return Thumbnails.make(self.images, np.flatnonzero(~self.judged), self.codes, self.classes.prior, hide)
 
     def release(self, policy: PatchPolicy) -> Released:
         """A rehearsal of the release."""
-        ids = row_ids(np.arange(len(self.codes)), len(self.codes)) if self.mechanism.draws else None
-        return Released(self.images, policy, self.mechanism, self.rehearsal if self.mechanism.draws else None, ids)
+        return Released(self.images, policy, self.mechanism, self.rehearsal)
 
     def check(self, policy: PatchPolicy, look: int = 1) -> Check:
         """Attack a rehearsal afresh, on the judged images; and what should still be told likewise.

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lowtide.auditing.surface import SurfaceFindings
 from lowtide.checks import LowtideError, check_rows
 from lowtide.density.artefact import Density
 from lowtide.density.tide import TIDE
@@ -42,6 +43,7 @@ class ImageScan(Reported):
         entropy: of the secret: what there is to tell.
         density: the fitted density; it holds the labels of the secret.
         secret: what the secret is called.
+        surface: the order of the images; `None` where nobody looked.
     """
 
     holds: ClassVar[str] = "labels of the secret"  # what the saved density has of the data
@@ -60,6 +62,7 @@ class ImageScan(Reported):
     entropy: float
     density: Density = field(repr=False)
     secret: str = "the secret"
+    surface: SurfaceFindings | None = field(default=None, repr=False)
 
     @property
     def shares(self) -> Floats:
@@ -82,7 +85,8 @@ class ImageScan(Reported):
         title = f"Which of {len(grid)} patches of {grid.patch}×{grid.patch} pixels tell about {self.secret}, in bits"
         header = ("patch", "from the top", "from the left", "order-free share", "added in order")
         note = f"A whole image tells {self.information.bits} of the {self.entropy * bits:.3f} bits there are"
-        return [TextTable(title, header, rows, f"{note} ({self.rows:,} images; held out, 95 %).")]
+        first = TextTable(title, header, rows, f"{note} ({self.rows:,} images; held out, 95 %).")
+        return [first, *([] if self.surface is None else self.surface.tables())]
 
     def to_json(self) -> dict[str, Any]:
         """The scan as plain values; no pixel of an image, no label."""
@@ -93,6 +97,7 @@ class ImageScan(Reported):
             "largest_class": self.largest_class,
             "entropy_nats": self.entropy,
             "information_nats": asdict(self.information),
+            "surface": self.surface and self.surface.to_json(),
             "grid": asdict(self.grid),
             "in_order_nats": self.in_order.tolist(),
             "in_order_error_nats": self.in_order_error.tolist(),

@@ -11,7 +11,7 @@ import shutil
 import threading
 import time
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import IO, Protocol
@@ -20,10 +20,11 @@ import numpy as np
 import pyarrow as pa
 
 from lowtide.checks import LowtideError, count
-from lowtide.files import cannot_write, whole_path, write_whole
+from lowtide.files import PRIVATE, cannot_write, whole_path, write_whole
 from lowtide.images import layouts
+from lowtide.images.archive import NAMES, ArrayImages
 from lowtide.images.files import encode, spread
-from lowtide.images.folder import NAMES, ArrayImages, ImageFolder
+from lowtide.images.folder import ImageFolder
 from lowtide.images.names import mapping_text, shuffled_names
 from lowtide.table_files.formats import AnyPath, find_column
 from lowtide.table_files.writing import Writer
@@ -203,6 +204,8 @@ class ImageWriter:
             the folder per class.
         mapping: where the private list of new and old names goes; needed with new names.
         seed: of the order of new names; to be kept like the secret. By default the order cannot be repeated.
+        staged: where files are written until they are put in place together, as `Staging` says; by default each is
+            put in place by itself.
     """
 
     def __init__(
@@ -216,7 +219,9 @@ class ImageWriter:
         rename: bool | None = None,
         mapping: AnyPath | None = None,
         seed: int | None = None,
+        staged: Callable[..., Path] = lambda path, **_: Path(path),
     ) -> None:
+        self._staged = staged
         self._target, self._source = Path(os.path.realpath(target)), source
         self._quality = count("quality", quality, 1, 100)
         dropped = [drop] if isinstance(drop, str) else list(drop)
@@ -238,7 +243,7 @@ class ImageWriter:
     def __enter__(self) -> ImageWriter:
         try:
             with contextlib.ExitStack() as stack:
-                self._sink = self._open_sink(stack.enter_context(whole_path(self._target)))
+                self._sink = self._open_sink(stack.enter_context(whole_path(self._staged(self._target))))
                 stack.callback(self._close)
                 self._stack = stack.pop_all()
         except OSError as error:
@@ -289,7 +294,7 @@ class ImageWriter:
         if self._source.layout == "npz":
             order = [int(name) for name in self.names] if self._renamed else None
             return ArraySink(place, self._source, order=order)
-        place.mkdir(mode=0o755)
+        place.mkdir()
         return FolderSink(place, self._source, names=self.names, quality=self._quality, renamed=self._renamed)
 
     def _finish(self) -> Path | None:
@@ -306,7 +311,8 @@ class ImageWriter:
         self._sink.finish(self._labels)
         if not self._renamed or self._mapping is None:
             return None
-        return write_whole(self._mapping, mapping_text(self.names, self._source.names), rights=0o600, new=True)
+        place = self._staged(self._mapping, new=True)
+        return write_whole(place, mapping_text(self.names, self._source.names), rights=PRIVATE, new=True)
 
     def _close(self) -> None:
         if self._sink is not None:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lowtide.files import write_whole
-from lowtide.formatting import cell
+from lowtide.formatting import cell, visible
 from lowtide.interface import TextTable
 
 
@@ -43,14 +43,14 @@ def parse_arguments(description: str, argv: Sequence[str] | None = None) -> argp
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], note: str = "") -> None:
     """Print a table a person can read; floats are rounded to four digits after the point."""
     # As text everywhere: a name such as "weight [kg]" is not markup.
-    caption = Text(note, style="table.caption") if note else None
-    heading = Text(title, style="table.title")
+    caption = Text(visible(note), style="table.caption") if note else None
+    heading = Text(visible(title), style="table.title")
     table = Table(title=heading, title_justify="left", caption=caption, caption_justify="left")
     for column, *cells in zip(columns, *rows, strict=True):
         numeric = all(isinstance(value, (int, float)) for value in cells)
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        table.add_column(Text(visible(column)), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell(value)) for value in row))
+        table.add_row(*(Text(visible(cell(value))) for value in row))
     # Into a pipe rich would squeeze the table into 80 columns.
     console = Console()
     (console if console.is_terminal else Console(width=120)).print(table)

@@ -12,6 +12,7 @@ import numpy as np
 from lowtide.attack.lower_bound import LowerBound
 from lowtide.auditing.report import AuditReport
 from lowtide.disclose.card import ReleaseCard
+from lowtide.disclose.card_page import distrust
 from lowtide.disclose.certificate import TwoSided, rounded_up
 from lowtide.formatting import interval, listed, number, percent, percentages, percents, plain, unseen
 from lowtide.interface import NATS_PER_BIT, Estimate
@@ -19,7 +20,6 @@ from lowtide.protocols import Nouns
 from lowtide.report.html import Findings
 
 _MOST_OF = 0.9  # of the information: how much the features that are named together carry
-_CAUTION = "The estimate lies below what an attacker demonstrably gets: do not trust it, rely on the attack."
 _UNSEEN = (
     "No fitted model read anything clear out of it. That is not nothing: the figure says what they may have missed."
 )
@@ -52,7 +52,7 @@ def headline(found: Findings) -> Headline:
         verdict = found.audit.verdict
         failed = verdict.gate if verdict.passed is False else None
         noted = (verdict.gate if failed is None else None, verdict.lower_bound_note)
-        cautions = (failed, verdict.distrust, verdict.control)
+        cautions = (failed, verdict.distrust, verdict.surface, verdict.control, verdict.weak)
         return Headline(verdict.sentence, _there(cautions), _there(noted))
     secret, card = plain(found.secret), found.card
     if card is not None and card.strongest is not None:
@@ -61,7 +61,7 @@ def headline(found: Findings) -> Headline:
         sentence = f"An attacker guesses {secret} right {here} of the time; guessing blindly gives {without}."
         budget = None if card.standing is None else f"The budget is {card.standing}."
         broken = card.standing is not None and card.standing.state != "kept"
-        beware = (budget if broken else None, None if card.trusted else _CAUTION)
+        beware = (budget if broken else None, None if (why := distrust(card)) is None else f"{why}.")
         return Headline(sentence, _there(beware), _there((None if broken else budget, _ALWAYS)))
     nouns = found.nouns
     if found.leakage is not None:

@@ -20,6 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lowtide.errors import LowtideError, one_of
+from lowtide.files import regular
+from lowtide.table_files.plain import check_moments, plain_schema, plain_table
 
 AnyPath = str | os.PathLike[str]
 Name = Literal["csv", "parquet", "arrow", "jsonl"]
@@ -59,7 +61,7 @@ def format_of(path: AnyPath) -> Format:
 
 def existing(path: AnyPath) -> Path:
     """Return `path` when it is a file that can be opened and is not empty."""
-    place = Path(path)
+    place = regular(path)
     if place.is_dir():
         raise LowtideError(f"{place} is a folder; give a file of it")
     try:
@@ -137,20 +139,16 @@ def type_word(kind: pa.DataType) -> str:
 
 
 def check_schema(schema: pa.Schema, where: str) -> pa.Schema:
-    """Return a schema with at least one column, different names, and types the library understands."""
+    """Return a schema with at least one column, and different names."""
     if not len(schema):
         raise LowtideError(f"{where} has no columns; give a table with a header")
-    twice = [name for name, times in Counter(schema.names).items() if times > 1]
-    if twice:
-        raise LowtideError(f"{where} has more than one column {', '.join(map(repr, twice))}; rename or drop one")
-    for field in schema:
-        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-        if not (type_word(kind) in TYPES or pa.types.is_null(kind)):
-            raise LowtideError(
-                f"column {field.name!r} of {where} has the type {field.type}; only numbers, text, booleans and dates "
-                "can be released: convert or drop it"
-            )
+    _check_names(schema.names, where)
     return schema
+
+
+def is_judged(kind: pa.DataType) -> bool:
+    """Whether columns of this type can be judged: numbers, text, booleans and dates; others are blank in a release."""
+    return type_word(kind) in TYPES or pa.types.is_null(kind)
 
 
 def check_types(types: Mapping[str, str] | None, schema: pa.Schema) -> dict[str, str]:
@@ -222,7 +220,30 @@ def is_frame(x: Any) -> bool:
 
 def as_arrow(frame: Any) -> pa.Table:
     """A data frame of any library as an Arrow table, without its index."""
-    return frame if isinstance(frame, pa.Table) else nw.from_native(frame, eager_only=True).to_arrow()
+    if not isinstance(frame, pa.Table) and not all(isinstance(name, str) for name in frame.columns):
+        raise LowtideError("the columns of the table must have names that are text; rename those that are not")
+    try:
+        table = frame
+        if not isinstance(frame, pa.Table):
+            table = nw.maybe_reset_index(nw.from_native(frame, eager_only=True)).to_arrow()
+    except Exception as error:  # of the library of the frame, or of Arrow
+        names, said = list(frame.columns), str(error)
+    else:
+        _check_names(table.column_names, "the table")
+        return check_moments(plain_table(table, "the table"), "the table")
+    _check_names(names, "the table")
+    quoted = [name for name in names if f"column {name} " in said]
+    which = f"column {quoted[0]!r} of the table" if quoted else "a column of the table"
+    raise LowtideError(  # outside, so that the message, which may quote a value, is not part of it
+        f"{which} holds values of several types, or of one that tables cannot store; convert it to numbers, text, "
+        "booleans or dates, or drop it"
+    )
+
+
+def _check_names(names: Iterable[str], where: str) -> None:
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise LowtideError(f"{where} has more than one column {', '.join(map(repr, twice))}; rename or drop one")
 
 
 _BUFFER = 1 << 20  # bytes read ahead per column, instead of whole row groups
@@ -238,7 +259,7 @@ def columnar_schema(path: Path, name: Name) -> pa.Schema:
         else:
             with _open_arrow(path) as reader:
                 schema = reader.schema
-    return check_schema(schema.remove_metadata(), str(path))
+    return check_schema(plain_schema(schema.remove_metadata()), str(path))
 
 
 def read_columnar(path: Path, name: Name, *, rows: int) -> Iterator[pa.Table]:
@@ -253,13 +274,11 @@ def read_columnar(path: Path, name: Name, *, rows: int) -> Iterator[pa.Table]:
         if name == "parquet":
             with pq.ParquetFile(path, buffer_size=_BUFFER) as file:
                 for batch in file.iter_batches(rows):
-                    yield pa.Table.from_batches([batch])
+                    yield plain_table(pa.Table.from_batches([batch]), str(path))
         else:
             with _open_arrow(path) as reader:
                 for batch in _batches(reader):
-                    # A damaged file can hold offsets and codes that point outside of it.
-                    batch.validate(full=True)
-                    yield pa.Table.from_batches([batch])
+                    yield plain_table(pa.Table.from_batches([batch]), str(path))
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import pyarrow.json as pajson
 
 from lowtide.checks import LowtideError, count
 from lowtide.table_files import formats
+from lowtide.table_files.plain import check_moments
 from lowtide.table_files.separated import infer_separated, read_separated, separated_names
 
 _BLOCK = 1 << 20  # bytes
@@ -299,7 +300,7 @@ def _filled(blocks: Iterable[pa.Table], path: Path) -> Iterator[pa.Table]:
     for block in blocks:
         if block.num_rows:
             rows += block.num_rows
-            yield block
+            yield check_moments(block, str(path))
     if not rows:
         raise LowtideError(f"{path} has no rows; give at least one")
 

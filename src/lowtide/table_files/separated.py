@@ -4,6 +4,8 @@ Types are those Arrow would infer from the whole file: the first of its ladder t
 numbers with leading zeros, and those too long for 64 bits, are text: they are codes, and would be written differently.
 """
 
+import codecs
+import io
 import re
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -65,8 +67,6 @@ def open_separated(
             for batch in reader:
                 yield _missing(pa.Table.from_batches([batch]))
         return
-    except LookupError:
-        problem = LowtideError(f"encoding must be one Python knows, such as 'latin-1', got {encoding!r}")
     except UnicodeError:
         problem = _not_utf8(str(path), encoding)
     except (pa.ArrowException, OSError) as error:
@@ -216,8 +216,38 @@ def separated_names(path: Path, form: formats.Format, encoding: str) -> list[str
     return list(_header(path, form, encoding).names)
 
 
+def _check_encoding(path: Path, form: formats.Format, encoding: str) -> None:
+    """Refuse an encoding that is not one of text, and a file that is not in it.
+
+    Arrow decodes on a thread of its own, which takes the whole process down when it meets an error.
+    """
+    if encoding == "utf-8":
+        return
+    try:
+        codecs.getincrementaldecoder(encoding)().decode(pa.py_buffer(b"a"), final=False)  # as Arrow calls it
+        io.TextIOWrapper(io.BytesIO(), encoding=encoding)  # refuses base64 and its like
+    except Exception:  # whatever a codec has to say; a LookupError where there is none
+        known = False
+    else:
+        known = True
+    if not known:
+        raise LowtideError(f"encoding must be one of text that Python knows, such as 'latin-1', got {encoding!r}")
+    try:
+        with pa.input_stream(str(path), compression="gzip" if form.gzip else None) as stream:
+            text = io.TextIOWrapper(stream, encoding=encoding)
+            while text.read(_BLOCK):
+                pass
+        return
+    except UnicodeError:
+        pass  # its message quotes the text
+    except OSError:
+        return  # which is told when the file is read
+    raise _not_utf8(str(path), encoding)
+
+
 def _header(path: Path, form: formats.Format, encoding: str) -> pa.Schema:
     """The names, and the types that the first block suggests."""
+    _check_encoding(path, form, encoding)
     blocks = open_separated(path, form, encoding=encoding, types={})
     try:
         schema = next(blocks).schema

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from lowtide.errors import LowtideError
 from lowtide.files import cannot_write, whole_file
+from lowtide.table_files.carried import bare, only_used
 from lowtide.table_files.formats import AnyPath, Format, check_schema, fit, format_of, is_moment, is_text, spelling
 
 _FALSE = {"true": "false", "True": "False", "TRUE": "FALSE"}
@@ -93,7 +94,9 @@ def _texts(table: pa.Table, index: int, *, letter: str, booleans: str | None = N
     field, column = table.schema.field(index), table.column(index)
     if pa.types.is_dictionary(field.type):
         column = pc.cast(column, field.type.value_type)
-    if is_text(column.type) or pa.types.is_null(column.type):
+    if column.null_count == len(column):  # of any type
+        return pa.chunked_array([pa.nulls(len(column), pa.string())])
+    if is_text(column.type):
         return pc.cast(column, pa.string())
     if pa.types.is_boolean(column.type):
         word = booleans or spelling(field) or "true"
@@ -210,6 +213,8 @@ class _Arrow:
             self._grown(name, only_used(column)) if pa.types.is_dictionary(column.type) else column
             for name, column in zip(table.column_names, table.itercolumns(), strict=True)
         ]
+        # An Arrow file holds what lies under missing values; Parquet and texts do not.
+        columns = [bare(column) if column.null_count else column for column in columns]
         self._writer.write_table(pa.Table.from_arrays(columns, schema=self._schema))
 
     def close(self) -> None:
@@ -226,20 +231,6 @@ class _Arrow:
         return pa.chunked_array([pa.DictionaryArray.from_arrays(codes, known, ordered=column.type.ordered)])
 
 
-def only_used(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A dictionary column without the values that no row has: a release must not list what it hides.
-
-    An ordered dictionary is a scale, which belongs to the type, and stays whole. Other columns stay as they are.
-    """
-    if not pa.types.is_dictionary(column.type) or column.type.ordered:
-        return column.unify_dictionaries()
-    whole = column.unify_dictionaries().combine_chunks()
-    whole = whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
-    used = pc.unique(whole.indices.drop_null()).sort()
-    codes = pc.cast(pc.index_in(whole.indices, used), column.type.index_type)
-    return pa.chunked_array([pa.DictionaryArray.from_arrays(codes, whole.dictionary.take(used))])
-
-
 def _plain(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.remove_metadata() for field in schema])
 
@@ -250,10 +241,11 @@ class Writer:
     Args:
         path: where to write; the suffix tells the format.
         schema: the columns and types. That of a table from `read` also remembers how CSV spelled booleans and moments.
+        rights: as in `whole_file`.
     """
 
-    def __init__(self, path: AnyPath, schema: pa.Schema) -> None:
-        self._form = format_of(path)
+    def __init__(self, path: AnyPath, schema: pa.Schema, *, rights: int | None = None) -> None:
+        self._form, self._rights = format_of(path), rights
         self._path = Path(os.path.realpath(path))
         self._schema = check_schema(schema, "the schema to write")
         self._sink: Sink | None = None
@@ -262,7 +254,7 @@ class Writer:
     def __enter__(self) -> Writer:
         try:
             with contextlib.ExitStack() as stack:
-                file: IO[bytes] = stack.enter_context(whole_file(self._path))
+                file: IO[bytes] = stack.enter_context(whole_file(self._path, rights=self._rights))
                 if self._form.gzip:
                     # Neither name nor time: the same rows are the same bytes.
                     packed: Any = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)

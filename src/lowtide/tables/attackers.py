@@ -1,11 +1,13 @@
 """The attackers on tables. Each is plain and looks at the rows in another way; together they are strong.
 
-A learner is given training rows and validation rows, which decide how long or how finely it learns, and answers with
-`log p̂(s|y)`, not yet calibrated.
+A learner is given training rows and validation rows, which decide how long or how finely it learns; it is refitted to
+both, and answers with `log p̂(s|y)`, not yet calibrated.
 """
 
 import warnings
+from collections.abc import Iterator
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -22,11 +24,12 @@ from torch import Tensor, nn
 
 from lowtide.attack.attackers import Calibrated, Maker, Part, log_of
 from lowtide.attack.scores import gains
-from lowtide.density.tide import TIDE
+from lowtide.attack.surface import SurfaceLearner
+from lowtide.density.tide import TIDE, CriticName
 from lowtide.splits import some_rows
 from lowtide.tables.encoder import Rows
-from lowtide.training import seeded, shuffled_batches, train_until_stale
-from lowtide.types import Floats, Floats32, Ints
+from lowtide.training import minimise, seeded, shuffled_batches, train_until_stale
+from lowtide.types import Floats, Floats32, Ints, Labels
 
 _PENALTIES = (1e-3, 3e-2, 1.0)
 _TREE_COLUMNS = 512
@@ -71,13 +74,21 @@ class LogisticLearner:
         rows, held = self._scaled(train.rows), self._scaled(validation.rows)
         best = -np.inf
         for penalty in _PENALTIES:
-            model = LogisticRegression(C=penalty, max_iter=200, tol=1e-3, random_state=self._seed)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # 200 steps are enough for an attack
-                model.fit(rows, train.codes)
+            model = self._fitted(rows, train.codes, penalty)
             found = float(gains(np.exp(log_of(model.predict_proba(held))), validation.codes, prior).mean())
             if found > best:
                 best, self._model = found, model
+
+    def refit(self, rows: Part, prior: Floats) -> None:
+        """Fit to all rows with the penalty that was chosen."""
+        self._scaled = Scaled(rows.rows)
+        self._model = self._fitted(self._scaled(rows.rows), rows.codes, self._model.C)
+
+    def _fitted(self, rows: Any, codes: Labels, penalty: float) -> LogisticRegression:
+        model = LogisticRegression(C=penalty, max_iter=200, tol=1e-3, random_state=self._seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # 200 steps are enough for an attack
+            return model.fit(rows, codes)
 
     def log_scores(self, rows: Rows) -> Floats:
         """`log p̂(s|y)`, (n, |S|)."""
@@ -96,22 +107,30 @@ class TreesLearner:
 
     def learn(self, train: Part, validation: Part, prior: Floats) -> None:
         """Boost until the validation rows gain nothing more."""
+        self._model = self._start(train, 500)
+        self._model.set_params(early_stopping=True, n_iter_no_change=20)
+        self._model.fit(
+            self._inputs(train.rows), train.codes, X_val=self._inputs(validation.rows), y_val=validation.codes
+        )
+
+    def refit(self, rows: Part, prior: Floats) -> None:
+        """Boost all rows, as many trees as the validation rows stopped at."""
+        self._model = self._start(rows, self._model.n_iter_).fit(self._inputs(rows.rows), rows.codes)
+
+    def _start(self, train: Part, trees: int) -> HistGradientBoostingClassifier:
+        """Learn which columns to look at; the model is yet to be fitted to them."""
         self._columns = _telling_columns(train, _TREE_COLUMNS)
         dense = _dense(train.rows, self._columns)
         self._recurring = {j: values for j, column in enumerate(dense.T) if (values := _recurring(column)) is not None}
-        self._model = HistGradientBoostingClassifier(
+        return HistGradientBoostingClassifier(
             learning_rate=0.05,
-            max_iter=500,
+            max_iter=trees,
             # Few rows: small trees, but leaves small enough for a rare value; on our worlds that read most.
             max_leaf_nodes=int(np.clip(len(dense) // 400, 8, 31)),
             min_samples_leaf=int(np.clip(len(dense) // 200, 5, 20)),
             l2_regularization=5.0,
-            early_stopping=True,
-            n_iter_no_change=20,
+            early_stopping=False,
             random_state=self._seed,
-        )
-        self._model.fit(
-            self._inputs(train.rows), train.codes, X_val=self._inputs(validation.rows), y_val=validation.codes
         )
 
     def log_scores(self, rows: Rows) -> Floats:
@@ -132,17 +151,20 @@ class NeighboursLearner:
 
     def learn(self, train: Part, validation: Part, prior: Floats) -> None:
         """Remember rows, at most 20,000, and choose k."""
-        rng = np.random.default_rng(self._seed)
-        some = some_rows(len(train.codes), _NEIGHBOUR_ROWS, rng)
-        self._scaled, self._prior, self._svd = Scaled(train.rows), prior, None
-        if train.rows.shape[1] > _NEIGHBOUR_COLUMNS:
-            self._svd = TruncatedSVD(_NEIGHBOUR_COLUMNS // 2, random_state=self._seed)
-            self._svd.fit(self._scaled(train.rows[some]))
-        self._index = NearestNeighbors().fit(self._inputs(train.rows[some]))
-        self._classes = np.eye(len(prior))[train.codes[some]]
-        options = [k for k in _NEIGHBOURS if k <= len(some) // 2] or [1]
+        self.refit(train, prior)
+        options = [k for k in _NEIGHBOURS if k <= len(self._classes) // 2] or [1]
         nearest = self._nearest(validation.rows, options[-1])
         self._k = max(options, key=lambda k: float(gains(self._share(nearest[:, :k]), validation.codes, prior).mean()))
+
+    def refit(self, rows: Part, prior: Floats) -> None:
+        """Remember rows, at most 20,000."""
+        some = some_rows(len(rows.codes), _NEIGHBOUR_ROWS, np.random.default_rng(self._seed))
+        self._scaled, self._prior, self._svd = Scaled(rows.rows), prior, None
+        if rows.rows.shape[1] > _NEIGHBOUR_COLUMNS:
+            self._svd = TruncatedSVD(_NEIGHBOUR_COLUMNS // 2, random_state=self._seed)
+            self._svd.fit(self._scaled(rows.rows[some]))
+        self._index = NearestNeighbors().fit(self._inputs(rows.rows[some]))
+        self._classes = np.eye(len(prior))[rows.codes[some]]
 
     def log_scores(self, rows: Rows) -> Floats:
         """`log p̂(s|y)`, (n, |S|)."""
@@ -167,13 +189,19 @@ class TideLearner:
         self._seed = seed
 
     def learn(self, train: Part, validation: Part, prior: Floats) -> None:
+        """Fit the density, which is stopped on rows of its own."""
+        self.refit(train, prior)
+
+    def refit(self, rows: Part, prior: Floats) -> None:
         """Fit the density; an attacker reads whole rows only, so all dense columns are one feature."""
-        features = None if sparse.issparse(train.rows) else [0] * train.rows.shape[1]
-        tide = TIDE(features, max_steps=_CRITIC_STEPS, progress=False, random_state=self._seed)
+        features = None if sparse.issparse(rows.rows) else [0] * rows.rows.shape[1]
+        # Networks alone: regressions and trees attack on their own.
+        critic: CriticName = "auto" if features is None else "masked"
+        tide = TIDE(features, critic=critic, max_steps=_CRITIC_STEPS, progress=False, random_state=self._seed)
         with warnings.catch_warnings():
             # What the critic claims of its own training rows is never used here.
             warnings.filterwarnings("ignore", message="the training estimate")
-            self._tide = tide.fit(train.rows, train.codes)
+            self._tide = tide.fit(rows.rows, rows.codes)
         self._log_prior = np.log(prior)
 
     def log_scores(self, rows: Rows) -> Floats:
@@ -183,7 +211,9 @@ class TideLearner:
 
 def _doubles(rows: Rows) -> Any:
     """Rows in double precision, which solvers like, where memory allows."""
-    return rows if rows.shape[0] * rows.shape[1] > _MOST_DOUBLES and not sparse.issparse(rows) else rows.astype(float)
+    values = rows
+    is_large = values.shape[0] * values.shape[1] > _MOST_DOUBLES
+    return values if is_large and not sparse.issparse(values) else values.astype(float)
 
 
 def _dense(rows: Rows, columns: Ints) -> Floats32:
@@ -218,25 +248,34 @@ class NetworkLearner:
 
     def learn(self, train: Part, validation: Part, prior: Floats) -> None:
         """Train by AdamW on the cross-entropy until the validation rows gain nothing more."""
-        self._scaled = Scaled(train.rows)
-        rng = np.random.default_rng(self._seed)
-        rows, codes = self._scaled(train.rows), torch.from_numpy(train.codes)
+        losses, optimiser = self._start(train, prior)
         held, truth = self._scaled(validation.rows), torch.from_numpy(validation.codes)
-        self._net = _network(train.rows.shape[1], prior, self._seed)
-        optimiser = torch.optim.AdamW(self._net.parameters(), lr=_RATE, weight_decay=_DECAY)
-        losses = (
-            nn.functional.cross_entropy(self._net(_tensor(rows[chosen])), codes[chosen])
-            for chosen in shuffled_batches(len(codes), _BATCH, rng)
-        )
-        train_until_stale(
+        steps = train_until_stale(
             self._net,
             losses,
             optimiser,
             lambda: float(nn.functional.cross_entropy(self._answer(held), truth)),
-            steps=int(np.clip(len(codes) // _BATCH, 10, _LOOK_STEPS)),
+            steps=int(np.clip(len(train.codes) // _BATCH, 10, _LOOK_STEPS)),
             looks=_LOOKS,
             patience=_PATIENCE,
         )
+        self._passes = steps / len(train.codes)
+
+    def refit(self, rows: Part, prior: Floats) -> None:
+        """Train on all rows, as many passes as the validation rows gained from."""
+        losses, optimiser = self._start(rows, prior)
+        minimise(islice(losses, round(self._passes * len(rows.codes))), optimiser)
+
+    def _start(self, train: Part, prior: Floats) -> tuple[Iterator[Tensor], torch.optim.Optimizer]:
+        """A new network, and what it is trained by."""
+        self._scaled = Scaled(train.rows)
+        rows, codes = self._scaled(train.rows), torch.from_numpy(train.codes)
+        self._net = net = _network(train.rows.shape[1], prior, self._seed)
+        losses = (
+            nn.functional.cross_entropy(net(_tensor(rows[chosen])), codes[chosen])
+            for chosen in shuffled_batches(len(codes), _BATCH, np.random.default_rng(self._seed))
+        )
+        return losses, torch.optim.AdamW(net.parameters(), lr=_RATE, weight_decay=_DECAY)
 
     def log_scores(self, rows: Rows) -> Floats:
         """`log p̂(s|y)`, (n, |S|)."""
@@ -270,5 +309,6 @@ ATTACKERS: dict[str, Maker] = {
     "network": partial(Calibrated, NetworkLearner),
     "neighbours": partial(Calibrated, NeighboursLearner),
     "critic": partial(Calibrated, TideLearner),
+    "surface": partial(Calibrated, SurfaceLearner),
 }
 """Makers of attackers on tables, from a seed, by name."""

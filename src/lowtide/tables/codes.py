@@ -56,7 +56,7 @@ class CodedColumn:
         if columns.holds_dates(column):
             dates = columns.learn(column).dates
         elif not columns.holds_numbers(column) or column.dtype == nw.Boolean:
-            texts, places = columns.texts_of(column)
+            texts, places = _distinct_texts(column)
             count = np.bincount(places[places >= 0], minlength=len(texts))
             order = np.lexsort((np.array(texts, dtype=object), -count)) if texts else np.zeros(0, dtype=np.intp)
             labels = tuple(texts[k] for k in order if count[k] > 0)
@@ -91,7 +91,7 @@ class CodedColumn:
         if self.labels is None:
             return _numbers(column, self.dates)
         known = {label: float(place) for place, label in enumerate(self.labels)}
-        texts, places = columns.texts_of(column)
+        texts, places = _distinct_texts(column)
         codes = np.array([known.get(text, UNKNOWN) for text in texts] + [np.nan])
         return codes[places]
 
@@ -199,8 +199,16 @@ def occurrences(codes: Floats) -> Ints:
     return np.where(np.isnan(codes), 1, counts[place.ravel()])
 
 
+def _distinct_texts(column: Any) -> tuple[list[str], Ints]:
+    """The different texts of a column, and which of them each cell prints as, (n,); −1 where it is missing."""
+    texts, cells = columns.texts_of(column)
+    distinct: dict[str, int] = {}
+    places = np.array([distinct.setdefault(text, len(distinct)) for text in texts], dtype=np.intp)[cells]
+    return list(distinct), np.where(np.asarray(column.is_null().to_list(), dtype=bool), -1, places)
+
+
 def _numbers(column: Any, dates: DateUnit | None) -> Floats:
-    days = columns.numbers_of(column, dates)
+    days = columns.values_of(column, dates, lenient=False)
     return np.round(days * _SECONDS, 6) if dates == "time" else days
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from lowtide.errors import LowtideError
 from lowtide.types import Floats, Floats32, Ints
@@ -16,6 +16,8 @@ from lowtide.types import Floats, Floats32, Ints
 OTHER = "…other"
 DateUnit = Literal["day", "time"]
 """Whether dates are told by the day, or with a time of day."""
+Span = tuple[float, ...]
+"""The range of a column's numbers, or days since 1970-01-01, rounded outwards; empty when it held none."""
 
 _MOST_CATEGORIES = 1000  # beyond that only the frequent ones stay: each would be a column, and saved with the model
 _KEPT_CATEGORIES = 200
@@ -39,10 +41,11 @@ class Learnt(NamedTuple):
     fill: float | None = None
     dates: DateUnit | None = None
     other: bool = False
+    span: Span | None = None
 
 
-def learn(column: Any) -> Learnt:
-    """Look at a narwhals column for the first time."""
+def learn(column: Any, *, most: int = _MOST_CATEGORIES) -> Learnt:
+    """Look at a narwhals column for the first time; of a column of text, tell at most so many categories apart."""
     _refuse_unreadable(column)
     leakage: DateUnit | None = None
     if holds_dates(column):
@@ -53,12 +56,33 @@ def learn(column: Any) -> Learnt:
         values = _floats(column)
         present = values[~np.isnan(values)]
     else:
-        categories, other = _categories(column)
+        categories, other = _categories(column, most)
         return Learnt(categories, other=other)
+    single = _single(present, column)  # refuses what is infinite
+    span = span_of(present.min(), present.max()) if len(present) else ()
     if len(present) == len(values):
-        return Learnt(dates=leakage)
-    typical = float(np.median(_single(present, column))) if len(present) else 0.0
-    return Learnt(fill=float(np.float32(typical)), dates=leakage)
+        return Learnt(dates=leakage, span=span)
+    typical = float(np.median(single)) if len(present) else 0.0
+    return Learnt(fill=float(np.float32(typical)), dates=leakage, span=span)
+
+
+def span_of(low: float, high: float) -> Span:
+    """A range for the plan, rounded outwards: its ends would be somebody's values."""
+    return (float(low), float(high)) if low == high else tuple(float(end) for end in rounded_range(low, high))
+
+
+def rounded_range(low: ArrayLike, high: ArrayLike) -> tuple[Floats, Floats]:
+    """Ranges (columns,) rounded outwards to steps of 1, 2 or 5 times a power of ten, a tenth to a quarter of the range.
+
+    A release that is clipped to its range shows the ends of it: the smallest and largest value of the data would be
+    somebody's. A single value stays as it is.
+    """
+    low, high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+    wide = np.where(low < high, high - low, 1.0)
+    decade = 10.0 ** np.floor(np.log10(wide / 4))
+    step = decade * np.select([wide / 4 >= 5 * decade, wide / 4 >= 2 * decade], [5.0, 2.0], 1.0)
+    rounded = np.floor(low / step) * step, np.ceil(high / step) * step
+    return np.where(low < high, rounded[0], low), np.where(low < high, rounded[1], high)
 
 
 def numbers(column: Any, fill: float | None, leakage: DateUnit | None, *, stand_in: float | None = None) -> Floats32:
@@ -70,7 +94,7 @@ def numbers(column: Any, fill: float | None, leakage: DateUnit | None, *, stand_
         leakage: whether the column held dates in training, and how they are told; `None` for numbers.
         stand_in: what stands for a missing or unreadable value, without a mark, instead of refusing it.
     """
-    values = _read(column, leakage, lenient=stand_in is not None)
+    values = values_of(column, leakage, lenient=stand_in is not None)
     missing = np.isnan(values)
     substitute = stand_in if fill is None else fill
     if substitute is not None:
@@ -83,7 +107,7 @@ def one_hot(column: Any, categories: tuple[str, ...], other: bool) -> Floats32:
     """One column per category, (n, k); an unknown one is the last when that stands for others, else all zeros."""
     known = {value: place for place, value in enumerate(categories)}
     unknown = len(categories) - 1 if other else -1
-    texts, cells = _texts(column)
+    texts, cells = texts_of(column)
     codes = np.array([known.get(text, unknown) for text in texts], dtype=np.intp)[cells]
     rows = np.zeros((len(codes), len(categories)), dtype=np.float32)
     (known_rows,) = np.nonzero(codes >= 0)
@@ -92,19 +116,6 @@ def one_hot(column: Any, categories: tuple[str, ...], other: bool) -> Floats32:
 
 
 def texts_of(column: Any) -> tuple[list[str], Ints]:
-    """Texts, and which of them each cell prints as, (n,); −1 where it is missing."""
-    texts, cells = _texts(column)
-    distinct: dict[str, int] = {}
-    places = np.array([distinct.setdefault(text, len(distinct)) for text in texts], dtype=np.intp)[cells]
-    return list(distinct), np.where(np.asarray(column.is_null().to_list(), dtype=bool), -1, places)
-
-
-def numbers_of(column: Any, leakage: DateUnit | None) -> Floats:
-    """A column of numbers, or of dates as days since 1970-01-01, in double precision; NaN where one is missing."""
-    return _read(column, leakage, lenient=False)
-
-
-def _texts(column: Any) -> tuple[list[str], Ints]:
     """Texts, and which of them each cell prints as, (n,).
 
     Arrow and polars tell the different values of a typed column, so that each is printed once. The values of other
@@ -149,7 +160,7 @@ def holds_numbers(column: Any) -> bool:
     return bool(column.dtype.is_numeric() or column.dtype == nw.Boolean)
 
 
-def _read(column: Any, leakage: DateUnit | None, *, lenient: bool) -> Floats:
+def values_of(column: Any, leakage: DateUnit | None, *, lenient: bool) -> Floats:
     """(n,) numbers, or days since 1970-01-01; NaN where a value is missing, or unreadable when `lenient`."""
     if leakage is not None and holds_dates(column):
         return _days(column)
@@ -218,19 +229,32 @@ def _refuse_unreadable(column: Any) -> None:
         )
 
 
-def _categories(column: Any) -> tuple[tuple[str, ...], bool]:
+def names_rows(column: Any) -> bool:
+    """Whether a narwhals column holds texts that are too many to be categories; `learn` refuses it."""
+    if holds_dates(column) or holds_numbers(column) or len(column) < _NAMING_ROWS:
+        return False
+    _refuse_unreadable(column)
+    return _are_names(len({str(value) for value in column.to_list()}), len(column))
+
+
+def _are_names(different: int, rows: int) -> bool:
+    return rows >= _NAMING_ROWS and different > rows / 2
+
+
+def _categories(column: Any, most: int) -> tuple[tuple[str, ...], bool]:
     """The categories of a column of text, and whether the last one stands for all that are not listed."""
     texts = [str(value) for value in column.to_list()]
     counts = Counter(texts)
-    if len(texts) >= _NAMING_ROWS and len(counts) > len(texts) / 2:
+    if _are_names(len(counts), len(texts)):
         raise LowtideError(
             f"column {column.name!r} holds {len(counts)} different texts in {len(texts)} rows, too many to be "
             "categories; drop it if it names rows, or merge rare values"
         )
-    if len(counts) <= _MOST_CATEGORIES:
+    if len(counts) <= most:
         return tuple(sorted(counts)), False
     missing = {text for text, gone in zip(texts, column.is_null().to_list(), strict=True) if gone}
-    frequent = sorted(counts.keys() - missing, key=lambda text: (-counts[text], text))[:_KEPT_CATEGORIES]
+    frequent = sorted(counts.keys() - missing, key=lambda text: (-counts[text], text))
+    frequent = frequent[: min(_KEPT_CATEGORIES, max(1, most - 1 - len(missing)))]
     other = OTHER
     while other in counts:
         other += "_"

@@ -1,6 +1,6 @@
 """Tables as numbers: arrays, data frames of any library, sparse matrices and tensors, read the same way twice."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -11,9 +11,10 @@ from scipy import sparse
 
 from lowtide.errors import LowtideError, LowtideTypeError
 from lowtide.features import Features
-from lowtide.tables.columns import DateUnit, check_finite, learn, numbers, one_hot
+from lowtide.tables.columns import DateUnit, Learnt, Span, check_finite, learn, names_rows, numbers, one_hot, span_of
 from lowtide.types import Floats, Floats32
 
+MOST_CATEGORIES = 2000  # of all columns of a table together
 _BLOCK = 8192
 Rows = Any
 """(n, columns) float32: a NumPy array, a memory map, or a scipy CSR array."""
@@ -35,6 +36,7 @@ class TableEncoder:
         fills: for each input column what stands for a missing number, or `None` when none was missing.
         dates: for each input column `day` or `time` when it holds dates, else `None`.
         others: for each input column whether its last category stands for all that are not listed.
+        spans: for each input column of numbers or dates the range it had, see `Span`.
     """
 
     kind: ClassVar[str] = "tables"
@@ -43,10 +45,11 @@ class TableEncoder:
     fills: tuple[float | None, ...] = ()
     dates: tuple[DateUnit | None, ...] = ()
     others: tuple[bool, ...] = ()
+    spans: tuple[Span | None, ...] = ()
 
     def __post_init__(self) -> None:
         n = len(self.categories)
-        defaults: dict[str, Any] = {"fills": None, "dates": None, "others": False}
+        defaults: dict[str, Any] = {"fills": None, "dates": None, "others": False, "spans": None}
         for name, default in defaults.items():
             given = getattr(self, name) or (default,) * n
             if len(given) != n:
@@ -60,6 +63,10 @@ class TableEncoder:
             (1 if fill is None else 2) if values is None else len(values)
             for values, fill in zip(self.categories, self.fills, strict=True)
         )
+
+    def learnt(self, j: int) -> Learnt:
+        """What was learnt of input column j."""
+        return Learnt(self.categories[j], self.fills[j], self.dates[j], self.others[j], self.spans[j])
 
     @property
     def inputs(self) -> int:
@@ -144,23 +151,68 @@ class TableEncoder:
 def read_encoder(config: Mapping[str, Any]) -> TableEncoder:
     """Rebuild an encoder from the JSON of its fields; those that have defaults may be left out."""
     categories = tuple(None if values is None else tuple(values) for values in config["categories"])
-    rest = (tuple(config.get(name, ())) for name in ("fills", "dates", "others"))
-    return TableEncoder(tuple(config["names"]), categories, *rest)
+    fills, dates, others = (tuple(config.get(name, ())) for name in ("fills", "dates", "others"))
+    spans = tuple(None if span is None else tuple(map(float, span)) for span in config.get("spans", ()))
+    if any(span is not None and len(span) not in (0, 2) for span in spans):
+        raise LowtideError("a span must be the two ends of a range, or empty; make it again")
+    return TableEncoder(tuple(config["names"]), categories, fills, dates, others, spans)
 
 
 def read_table(x: Any) -> tuple[Rows, TableEncoder]:
     """Read a table for the first time: its rows, and how to read the next one."""
     if not is_frame(x):
         rows = read_rows(x)
-        return rows, TableEncoder((), (None,) * rows.shape[1])
+        return rows, TableEncoder((), (None,) * rows.shape[1], spans=_array_spans(x))
     frame = nw.from_native(x, eager_only=True)
     _checked_shape(frame)
     names = tuple(map(str, frame.columns))
     if len(set(names)) < len(names):
         raise LowtideError("X has several columns of the same name; rename them")
     learnt = [learn(frame.get_column(name)) for name in frame.columns]
+    cap = category_cap([len(one.categories or ()) for one in learnt])
+    for j, name in enumerate(frame.columns):
+        if len(learnt[j].categories or ()) > cap:
+            learnt[j] = learn(frame.get_column(name), most=cap)
     encoder = TableEncoder(names, *(tuple(part) for part in zip(*learnt, strict=True)))
     return encoder._encode_frame(frame), encoder
+
+
+def read_shown(x: Any) -> tuple[Rows, TableEncoder]:
+    """Read whatever a table shows, for attackers: a column of texts that name rows is left to their surface.
+
+    A table with no other column is one column of zeros, and its encoder knows none.
+    """
+    if not is_frame(x):
+        return read_table(x)
+    frame = nw.from_native(x, eager_only=True)
+    names = [name for name in frame.columns if names_rows(frame.get_column(name))]
+    if len(names) < len(frame.columns):
+        return read_table(frame.drop(names).to_native() if names else x)
+    _checked_shape(frame)
+    return np.zeros((len(frame), 1), dtype=np.float32), TableEncoder((), ())
+
+
+def _array_spans(x: Any) -> tuple[Span | None, ...]:
+    """The range of each column of an array or tensor, in its own precision; unknown for sparse ones."""
+    if sparse.issparse(x):
+        return ()
+    array = x.detach().cpu().numpy() if hasattr(x, "detach") else np.asarray(x)
+    array = array if array.dtype.kind in "biuf" else array.astype(np.float64)
+    return tuple(map(span_of, array.min(axis=0).tolist(), array.max(axis=0).tolist()))
+
+
+def category_cap(counts: Sequence[int]) -> int:
+    """How many categories a column may have, so that columns with so many categories have `MOST_CATEGORIES` in all.
+
+    Each category is a column of numbers, and the time and memory of a fit grow with them.
+    """
+    left, rest = MOST_CATEGORIES, sorted(counts)
+    for place, count in enumerate(rest):
+        share = left // (len(rest) - place)
+        if count > share:
+            return max(2, share)
+        left -= count
+    return max(rest, default=0)
 
 
 def take_rows(x: Any, index: ArrayLike) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -23,11 +23,12 @@ from lowtide.disclose.budget import Hider, reading
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.tables import columns
+from lowtide.tables.cells import repeat_arrow, scatter, withhold_new
 from lowtide.tables.encoder import TableEncoder
 from lowtide.tables.layout import column_names, column_starts, owners
 from lowtide.tables.mechanism import TableMechanism
 from lowtide.tables.policies import ColumnPolicy, FixedColumns, PaperColumns, SequentialColumns
-from lowtide.types import Bools, Floats32, Ints
+from lowtide.types import Bools, Floats32
 
 
 def write(table: Any, rows: Floats32, hidden: ArrayLike, mechanism: TableMechanism) -> Any:
@@ -106,10 +107,10 @@ def _frame(table: Any, rows: Floats32, cells: Bools, mechanism: TableMechanism) 
             column = _typed(frame.get_column(own[name]), mechanism, j)
             alike = mechanism.kinds[j] == "redact" and len(places) == len(rows)
             if alike and column.implementation.is_pyarrow() and (rows[:, starts[j]] == rows[0, starts[j]]).all():
-                changed.append(_repeat_arrow(column, _shown(rows[:1, starts[j] : starts[j + 1]], column, mechanism, j)))
+                changed.append(repeat_arrow(column, _shown(rows[:1, starts[j] : starts[j + 1]], column, mechanism, j)))
                 continue
             shown = _shown(rows[places, starts[j] : starts[j + 1]], column, mechanism, j)
-            changed.append(_scatter(column, places, shown))
+            changed.append(scatter(column, places, shown))
     return frame.with_columns(*changed).to_native() if changed else frame.clone().to_native()
 
 
@@ -146,54 +147,20 @@ def _typed(column: Any, mechanism: TableMechanism, j: int) -> Any:
     return blank if index is None else nw.maybe_set_index(blank, index=index)
 
 
-def _scatter(column: Any, places: Ints, values: Any) -> Any:
-    """The column with some cells replaced, of the same type."""
-    if column.implementation.is_pyarrow():
-        return _scatter_arrow(column, places, values)
-    if column.implementation.is_polars() and column.dtype == nw.Object:
-        raise LowtideError(f"column {column.name!r} holds Python objects; cast it to text or categories first")
-    native = column.to_native()
-    dates = columns.holds_dates(column)
-    if column.implementation.is_pandas_like() and (native.dtype == object or dates):
-        # Left to itself pandas would turn None into NaN, and refuse a missing date beside a time zone.
-        values = nw.from_native(type(native)(values, dtype=native.dtype), series_only=True)
-    elif column.implementation.is_polars() and dates:
-        # Left to itself polars would count microseconds as the milliseconds or nanoseconds of the column.
-        values = nw.from_native(type(native)(values=values, dtype=native.dtype), series_only=True)
-    return column.scatter(places.tolist(), values)
+class Disclosed(NamedTuple):
+    """A released table.
 
+    Attributes:
+        table: of the library that the given one had.
+        flags: (n, m) which features of each row are hidden.
+        blank: how many cells are blank because the reference data did not have their value.
+        beyond: how many numbers and dates are shown outside the range of the reference data.
+    """
 
-def _repeat_arrow(column: Any, values: Any) -> Any:
-    """An Arrow column of the same type and length that holds but one value, given in a list."""
-    pa: Any = nw.get_native_namespace(column)
-    array = column.to_native()
-    if pa.types.is_dictionary(array.type):
-        return _scatter_arrow(column, np.arange(len(array)), list(values) * len(array))
-    everywhere = pa.array(np.zeros(len(array), dtype=np.int32))
-    repeated = pa.chunked_array([pa.array(list(values), type=array.type).take(everywhere)])
-    return nw.from_native(repeated, series_only=True).alias(column.name)
-
-
-def _scatter_arrow(column: Any, places: Ints, values: Any) -> Any:
-    """Arrow replaces values by a mask, of exactly the same type; dictionaries through their codes."""
-    pa: Any = nw.get_native_namespace(column)
-    array = column.to_native()
-    mask = np.zeros(len(array), dtype=bool)
-    mask[places] = True
-    if not pa.types.is_dictionary(array.type):
-        values = pa.array(list(values), type=array.type)
-        replaced = pa.compute.replace_with_mask(array, pa.array(mask), values)
-    else:
-        whole = array.unify_dictionaries().combine_chunks()
-        whole = whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole
-        known = {value: code for code, value in enumerate(whole.dictionary.to_pylist())}
-        more = [value for value in dict.fromkeys(values) if value is not None and value not in known]
-        known.update({value: len(known) + k for k, value in enumerate(more)})
-        dictionary = pa.concat_arrays([whole.dictionary, pa.array(more, type=array.type.value_type)])
-        codes = pa.array([known.get(value) for value in values], type=array.type.index_type)
-        codes = pa.compute.replace_with_mask(whole.indices, pa.array(mask), codes)
-        replaced = pa.chunked_array([pa.DictionaryArray.from_arrays(codes, dictionary, ordered=array.type.ordered)])
-    return nw.from_native(replaced, series_only=True).alias(column.name)
+    table: Any
+    flags: Bools
+    blank: int
+    beyond: int
 
 
 _POLICIES: dict[str, Callable[..., ColumnPolicy]] = {
@@ -226,7 +193,11 @@ class TableHider(Hider):
         return self.release(x, noise=noise, ids=ids)[0]
 
     def release(self, x: Any, *, noise: KeyedNoise | None = None, ids: Any = None) -> tuple[Any, Bools]:
-        """Hide in a table; the released table, and what was hidden of each row, (n, m).
+        """Hide in a table; the released table, and what was hidden of each row, (n, m); arguments as in `disclose`."""
+        return self.disclose(x, noise=noise, ids=ids)[:2]
+
+    def disclose(self, x: Any, *, noise: KeyedNoise | None = None, ids: Any = None) -> Disclosed:
+        """Hide in a table what the policy says, and blank what the reference data did not have.
 
         Args:
             x: rows with the columns of the reference data.
@@ -234,11 +205,15 @@ class TableHider(Hider):
             ids: one value per row that stays with the row; needed where noise is drawn.
         """
         if isinstance(self.policy, FixedColumns) and not self.mechanism.draws and nw.dependencies.is_into_dataframe(x):
-            return self._redact(x, self.policy.hidden)
-        rows, flags, drawn = self._flags(x, noise, ids)
-        # As everywhere in scikit-learn, a list of rows comes back as an array.
-        table = x if nw.dependencies.is_into_dataframe(x) or hasattr(x, "detach") else np.asarray(x)
-        return write(table, self.mechanism.hide(rows, flags, **drawn), flags, self.mechanism), flags
+            table, flags = self._redact(x, self.policy.hidden)
+        else:
+            rows, flags, drawn = self._flags(x, noise, ids)
+            # As everywhere in scikit-learn, a list of rows comes back as an array.
+            table = x if nw.dependencies.is_into_dataframe(x) or hasattr(x, "detach") else np.asarray(x)
+            table = write(table, self.mechanism.hide(rows, flags, **drawn), flags, self.mechanism)
+        shown = ~flags[:, owners(self.mechanism.encoder, self.mechanism.features)]
+        table, blank, beyond = withhold_new(table, self.mechanism.encoder, shown, self.mechanism.fill)
+        return Disclosed(table, flags, blank, beyond)
 
     def flags(self, x: Any, *, noise: KeyedNoise | None = None, ids: Any = None) -> Bools:
         """What is hidden of each row, (n, m); arguments as in `release`."""

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from lowtide.checks import LowtideError, probabilities, within
 from lowtide.features import Features
+from lowtide.tables.columns import rounded_range
 from lowtide.tables.encoder import TableEncoder
 from lowtide.theory import calibration, response
 from lowtide.types import Bools, Floats, Floats32, Ints
@@ -88,20 +89,6 @@ def ranges(encoder: TableEncoder, rows: Any, bounds: Bounds | None) -> tuple[Flo
     for place, (bottom, top) in given.items():
         low[place], high[place] = bottom, top
     return low, high
-
-
-def rounded_range(low: ArrayLike, high: ArrayLike) -> tuple[Floats, Floats]:
-    """Ranges (columns,) rounded outwards to steps of 1, 2 or 5 times a power of ten, a tenth to a quarter of the range.
-
-    A release that is clipped to its range shows the ends of it: the smallest and largest value of the data would be
-    somebody's. A single value stays as it is.
-    """
-    low, high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
-    wide = np.where(low < high, high - low, 1.0)
-    decade = 10.0 ** np.floor(np.log10(wide / 4))
-    step = decade * np.select([wide / 4 >= 5 * decade, wide / 4 >= 2 * decade], [5.0, 2.0], 1.0)
-    rounded = np.floor(low / step) * step, np.ceil(high / step) * step
-    return np.where(low < high, rounded[0], low), np.where(low < high, rounded[1], high)
 
 
 def read_bounds(texts: Sequence[str]) -> dict[str, tuple[float, float]]:

@@ -25,7 +25,7 @@ from lowtide.theory import response
 from lowtide.types import Bools, Floats, Floats32, Ints
 
 _ENDS = ("low", "high")
-_LEARNT = ("fills", "dates", "others")
+_LEARNT = ("fills", "dates", "others", "spans")
 _PLAIN = ("lam", "fill", "clip")
 
 

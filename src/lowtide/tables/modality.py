@@ -4,10 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lowtide.attack.attackers import AttackRows, Maker
+from lowtide.attack.attackers import AttackRows, Maker, held_by
+from lowtide.attack.surface import Surface, SurfacedRows
 from lowtide.auditing.utility import Change, UtilityReport
 from lowtide.density.artefact import Density
 from lowtide.density.fitting import fit_batches, fit_rows
@@ -16,18 +18,20 @@ from lowtide.density.tide import TIDE
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError
-from lowtide.protocols import Dataset, Locks, Matched, Modality, Nouns
+from lowtide.protocols import Changed, Dataset, Locks, Matched, Modality, Nouns
 from lowtide.report.html import Findings, Outline, Section
 from lowtide.report.words import HiddenCounts, count_features
 from lowtide.table_files.formats import find_column, format_of
-from lowtide.tables import dataset
+from lowtide.table_files.shuffling import order_beside
+from lowtide.tables import dataset, releasing
 from lowtide.tables import view as table_view
 from lowtide.tables.attackers import ATTACKERS
-from lowtide.tables.encoder import TableEncoder, is_frame, read_encoder, read_table
-from lowtide.tables.hider import TableHider
+from lowtide.tables.encoder import TableEncoder, is_frame, read_encoder, read_shown, read_table, take_rows
+from lowtide.tables.hider import TableHider, names_of
 from lowtide.tables.options import TableOptions
 from lowtide.tables.planner import TablePlanner, TableSettings
 from lowtide.tables.scan import TableScan, scan
+from lowtide.tables.surface import ShownReader, read_columns
 from lowtide.tables.utility import changed, predicts, row_count
 
 
@@ -79,11 +83,18 @@ class TableModality:
 
     attackers: ClassVar[Mapping[str, Maker]] = ATTACKERS
     joins_attackers = False
+    cross_fitted_rows = 20_000
 
     def rows(self, x: Any) -> AttackRows:
-        """Read a table as numbers."""
-        rows, encoder = read_table(x)
-        return AttackRows(rows, encoder, encoder.names)
+        """Read a table as numbers, and its surface when an attacker asks for it; columns that name rows have only that.
+
+        Rows that were read before are taken as they are.
+        """
+        if isinstance(x, SurfacedRows):
+            return AttackRows(x)
+        values, encoder = read_shown(x)
+        reader = ShownReader(encoder, x)
+        return AttackRows(SurfacedRows(values, reader.surface), reader, tuple(names_of(x)))
 
     def rows_like(self, x: Any, rows: AttackRows, clean: AttackRows) -> tuple[AttackRows | None, str | None]:
         """Read a release with the encoder of the clean table.
@@ -91,16 +102,21 @@ class TableModality:
         An attacker trained on clean data reads a number that is blank in the release, or a word in its place, as the
         median of the clean rows.
         """
-        encoder: TableEncoder = clean.reader
-        usual = np.median(clean.data, axis=0) if encoder.names else None
+        reader: ShownReader = clean.reader
+        usual = np.median(clean.data.held, axis=0) if reader.encoder.names else None
         try:
-            return AttackRows(encoder.encode(x, stand_in=usual), encoder, encoder.names), None
+            values = reader.values(x, usual)
         except LowtideError as error:
             return None, f"the release does not have the columns of the clean table ({error})"
+        return AttackRows(SurfacedRows(values, lambda: reader.channels.read(x)), reader, reader.encoder.names), None
+
+    def surface(self, x: Any) -> Surface:
+        """Frequencies, digits, times, spelling; see `lowtide.tables.surface`."""
+        return read_columns(x)
 
     def numbers(self, rows: Any) -> Any:
-        """Rows of a table are numbers."""
-        return rows
+        """The values of rows, without their surface."""
+        return held_by(rows)
 
     # ── disclose ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -164,6 +180,11 @@ class TableModality:
         columns = () if described is None else described.columns
         return scan(data.samples, data.labels, estimator=estimator, secret=data.secret, columns=columns)
 
+    def shown(self, data: Dataset) -> Any:
+        """All columns but the secret."""
+        table = data.source.table
+        return data.samples if table is None else table.drop_columns([data.secret])
+
     def locks(self, data: Dataset, options: TableOptions, keep: Sequence[Any], hide: Sequence[Any]) -> Locks:
         """Columns by name."""
         return dataset.lock_columns(data, keep, hide)
@@ -180,20 +201,25 @@ class TableModality:
         """Only the fixed policy needs no network."""
         return None if policy == "fixed" else f"the policy {policy!r}"
 
-    def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Any:
+    def reorder(self, x: Any, order: Any) -> Any:
+        """Rows in another order, numbered anew where a library numbers them."""
+        taken = take_rows(x, order)
+        return nw.to_native(nw.maybe_reset_index(nw.from_native(taken, eager_only=True))) if is_frame(x) else taken
+
+    def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Changed:
         """A frame or an array, without the secret."""
-        return dataset.release_frame(x, plan, noise=noise, ids=ids)
+        return releasing.release_frame(x, plan, noise=noise, ids=ids)
 
     def beside(self, out: Path, options: TableOptions) -> dict[str, Path]:
-        """Nothing but the release."""
+        """Which row is which, where rows are shuffled."""
         format_of(out)
-        return {}
+        return {"order": order_beside(out)} if options.shuffle else {}
 
     def release_job(
         self, source: Path, plan: Plan, options: TableOptions, *, ids: Any, progress: bool | None
-    ) -> dataset.TableJob:
+    ) -> releasing.TableJob:
         """A table file, released batch by batch."""
-        return dataset.TableJob(source, plan, options)
+        return releasing.TableJob(source, plan, options)
 
     def match(
         self, release: Any, reference: Any, secret: Any, options: TableOptions, *, utility: Any, progress: bool | None

@@ -1,7 +1,7 @@
 """What a user may tell about tables."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from lowtide.options import option
 
@@ -18,6 +18,8 @@ class TableOptions:
     bounds: tuple[str, ...] = option(
         (), "range of a noised column, learnt from the data otherwise: age=0:120", verbs=("plan",), metavar="C=LOW:HIGH"
     )
+    shuffle: bool = option(False, "write them in random order", verbs=("release",))
+    order: Any = option(None, "the order of a shuffled release, written beside it", verbs=("audit",), metavar="FILE")
     ids: str | None = option(
         None, "column that tells rows apart, where noise is drawn", verbs=("release",), metavar="COLUMN"
     )

@@ -111,7 +111,9 @@ class TablePlanner:
         options = task.tide._options()
         key = stream(options.seed, "table rehearsal").generate_state(KEY_BYTES // 4).tobytes()
         data = LabelledRows(rows, codes, classes)
-        problem = TableProblem(data, features, mechanism, options, keep, hide, KeyedNoise(key), epsilon=task.stated_at)
+        problem = TableProblem(
+            data, features, mechanism, options, keep, hide, KeyedNoise(key), epsilon=task.stated_at, table=x
+        )
         if utility is not None:
             useful, own = _useful(x, problem, utility)
             problem = replace(problem, utility=useful, utility_feature=own)

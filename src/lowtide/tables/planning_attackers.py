@@ -16,7 +16,7 @@ import torch
 from scipy.special import rel_entr
 from torch import Tensor
 
-from lowtide.density import crossfit
+from lowtide.density import crossfit, mixing
 from lowtide.density.artefact import Density, FitReport
 from lowtide.density.critics.base import Critic, Masked, RankScaling
 from lowtide.density.objectives import Checkpoints, Options, information_of, normalise, nothing_found
@@ -308,9 +308,9 @@ def estimate(
         beside = [_out_of_fold(name, varied, codes, fold, log_prior, options.seed) for name in _BESIDE]
     masked_rows = _about(varied, codes, log_prior, judged)
     scores = np.concatenate([networks, np.stack(beside)[:, judged]])
-    mixed = crossfit.honest_mixture(scores, masked_rows, fold[judged])
+    mixed = mixing.honest_mixture(scores, masked_rows, fold[judged])
     gain = -losses(mixed, masked_rows).astype(np.float64)
-    return information_of(gain, level) if crossfit.is_clear(gain) else nothing_found(gain, level)
+    return information_of(gain, level) if mixing.is_clear(gain) else nothing_found(gain, level)
 
 
 def unlearnt(rows: Floats32, classes: Classes) -> float:
@@ -330,7 +330,7 @@ def unlearnt(rows: Floats32, classes: Classes) -> float:
 def _networks(rows: Floats32, codes: Ints, log_prior: Floats32, fold: Ints, options: Options, tick: Tick) -> Floats32:
     """Out-of-fold scores (candidates, judged, |S|) of networks of every sparsity; a fold stops where the others say."""
     one = np.zeros(rows.shape[1], dtype=np.intp)  # all columns are one feature: they are only seen together
-    settings = crossfit.settings_for(len(rows), options)
+    settings = crossfit.settings_for(rows.shape, options)
     z = RankScaling.of(rows)(rows)
     data = crossfit.MaskedData(z, codes, one, log_prior, settings, Whole(1), options.seed)
     masked_rows = _about(z, codes, log_prior, fold != _NEVER)
@@ -343,7 +343,7 @@ def _networks(rows: Floats32, codes: Ints, log_prior: Floats32, fold: Ints, opti
         lambda stage, trainer: crossfit.Run(trainer, stage, nowhere, lambda done: tick(done / settings.steps)),
         patience=2 * PATIENCE if rows.shape[1] > _MANY_COLUMNS else None,
     )
-    return crossfit.stop_without_looking(curves, fold[masked_rows.row])[0]
+    return mixing.stop_without_looking(curves, fold[masked_rows.row])[0]
 
 
 def _about(z: Floats32, codes: Ints, log_prior: Floats32, judged: Bools) -> MaskedRows:

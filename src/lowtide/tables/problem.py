@@ -2,12 +2,14 @@
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from lowtide.attack.panel import attack
+from lowtide.attack.surface import Surface, SurfacedRows, telling_channels
 from lowtide.density.objectives import Options
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.noise import KeyedNoise, row_ids
@@ -16,11 +18,12 @@ from lowtide.disclose.standing import Bound, level_of
 from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.splits import generator, sample_with_classes, stratified, stream
-from lowtide.tables.layout import owners
+from lowtide.tables.layout import column_names, owners
 from lowtide.tables.mechanism import TableMechanism
 from lowtide.tables.planning import ColumnPlanner
 from lowtide.tables.planning_attackers import LabelledRows, MaskedAttacker, RefittedAttacker, estimate, unlearnt
 from lowtide.tables.policies import FixedColumns, Rule, SequentialColumns, fit_sequential
+from lowtide.tables.surface import read_columns
 from lowtide.theory.counts import count_cells
 from lowtide.types import Bools, Floats, Floats32, Ints
 
@@ -48,6 +51,7 @@ class TableProblem:
         utility: the same rows with the classes of what the release should still tell; `None` when nothing is named.
         utility_feature: (m,) mask of the utility's own column, if it is released.
         epsilon: ε at which bounds are stated.
+        table: the reference rows as they were given, for their surface; `None` where nobody looks at it.
     """
 
     data: LabelledRows
@@ -60,6 +64,7 @@ class TableProblem:
     utility: LabelledRows | None = None
     utility_feature: Bools | None = None
     epsilon: float = 0.1
+    table: Any = field(default=None, repr=False)
 
     @cached_property
     def judged(self) -> Bools:
@@ -93,11 +98,44 @@ class TableProblem:
 
     def fresh_attackers(self) -> tuple[RefittedAttacker, RefittedAttacker | None]:
         """Attackers that are trained anew for every release: of the secret, and of what should still be told."""
-        standins = self.standins[~self.judged]
-        secret = RefittedAttacker(self.planning(self.data), standins, self.features, self.options.seed)
+        standins, seed = self.standins[~self.judged], self.options.seed
+        channels, groups = self.telling
+        data, beside = self.planning(self.data), channels[~self.judged]
+        secret = RefittedAttacker(
+            replace(data, rows=np.concatenate([data.rows, beside], axis=1)),
+            np.concatenate([standins, np.zeros_like(beside)], axis=1),
+            Features(np.concatenate([self.features.groups, groups]), self.features.names),
+            seed,
+        )
         if self.utility is None:
             return secret, None
-        return secret, RefittedAttacker(self.planning(self.utility), standins, self.features, self.options.seed)
+        return secret, RefittedAttacker(self.planning(self.utility), standins, self.features, seed)
+
+    @cached_property
+    def telling(self) -> tuple[Floats32, Ints]:
+        """The channels of the surface that tell in the rows for planning, (n, k), and the feature of each, (k,).
+
+        Each goes when its feature is hidden; of one between two dates, when the first is.
+        """
+        nothing = np.zeros((len(self.data.codes), 0), dtype=np.float32), np.zeros(0, dtype=np.intp)
+        if self.table is None:
+            return nothing
+        surface, rows = read_columns(self.table), np.flatnonzero(~self.judged)
+        part = replace(surface, channels=surface.channels[rows], plain=surface.plain[rows], spelling={})
+        found = {leak.name for leak in telling_channels(part, self.data.codes[rows], seed=self.options.seed)}
+        owner = dict(
+            zip(column_names(self.mechanism.encoder), owners(self.mechanism.encoder, self.features), strict=True)
+        )
+        places = [k for k, name in enumerate(surface.names) if name in found and surface.columns[k]]
+        if not places:
+            return nothing
+        groups = np.array([owner[surface.columns[k][0]] for k in places])
+        return np.nan_to_num(surface.channels[:, places], nan=-1.0), groups
+
+    def surface(self, hidden: Bools) -> Surface:
+        """The surface of the columns that nobody's row hides, (m,) or (n, m)."""
+        shown = np.logical_not(np.atleast_2d(hidden).any(axis=0))
+        return read_columns(self.table, shown[owners(self.mechanism.encoder, self.features)])
 
     def check(self, hidden: Bools, look: int = 1, tick: Tick = lambda _: None) -> Check:
         """Attack a rehearsal afresh. Attackers also see what was hidden, where that differs between rows.
@@ -116,10 +154,13 @@ class TableProblem:
         some = sample_with_classes(
             codes, _ATTACKED_ROWS, LEAST_PER_CLASS, generator(self.options.seed, "table attacked rows")
         )
+        looked: Any = seen[some]
+        if self.table is not None:
+            looked = SurfacedRows(looked, lambda: self.surface(hidden), some)
         attacks = attack(
-            seen[some],
+            looked,
             codes[some],
-            attackers=_PANEL,
+            attackers=_PANEL if self.table is None else (*_PANEL, "surface"),
             test=self.judged[some],
             seed=self.options.seed,
             level=level,

@@ -6,12 +6,12 @@ What a table holds, in words for a person; never a value of it.
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import ArrayLike
 
+from lowtide.auditing.surface import SurfaceFindings
 from lowtide.checks import LowtideError, check_rows
 from lowtide.density.artefact import Density
 from lowtide.density.objectives import information_of
@@ -20,13 +20,17 @@ from lowtide.formatting import html_of, text_of
 from lowtide.interface import NATS_PER_BIT, Estimate, Reported, TextTable
 from lowtide.labels import read_classes
 from lowtide.splits import STREAMS, generator_for, three_tenths
-from lowtide.table_files.formats import check_schema, find_column, is_text, type_word
+from lowtide.table_files.formats import as_arrow, check_schema, find_column, is_judged, is_text, type_word
 from lowtide.tables.encoder import take_rows
-from lowtide.types import Floats
+from lowtide.types import Floats, Ints
 
-Kind = Literal["number", "integer", "boolean", "text", "date", "identifier", "constant", "empty"]
-_FEWEST = 50  # rows from which a column may name rows
-_MOST_TEXTS = 1000  # the most categories that `lowtide.features` reads
+Kind = Literal["number", "integer", "boolean", "text", "date", "identifier", "constant", "empty", "other"]
+UNJUDGED = ("identifier", "other")  # kinds that nobody judges
+_FEWEST = 20  # rows from which a column may number rows
+_MOST_TEXTS = 1000  # the most categories that can be judged
+_RARE = 5  # rows of one value, below which nothing can be learnt from it
+_FEW_TEXTS = 10  # so many different texts are categories, however few rows there are
+_NEARLY_ALL = 0.99  # of the rows with a value have one of their own
 _GAPS = 0.05  # the share of missing values that is worth a word
 
 
@@ -36,7 +40,8 @@ class Column:
 
     Attributes:
         name: of the column.
-        kind: what it holds; `identifier` names rows, `constant` is the same everywhere, `empty` has no value at all.
+        kind: what it holds; `identifier` names rows, `constant` is the same everywhere, `empty` has no value at all,
+            `other` is of a type that cannot be judged.
         missing: the share of rows without a value, NaN included.
         distinct: how many different values there are.
         notes: what to know, in words.
@@ -84,7 +89,7 @@ def describe(table: Any, *, secret: str | None = None) -> Description:
         table: n rows: a pyarrow table, or a data frame of another library.
         secret: the name of the column that is not to be told; its notes say whether it can be learned at all.
     """
-    arrow = table if isinstance(table, pa.Table) else nw.from_native(table, eager_only=True).to_arrow()
+    arrow = as_arrow(table)
     check_schema(arrow.schema, "the table")
     if not arrow.num_rows:
         raise LowtideError("the table has no rows; give at least one")
@@ -98,6 +103,10 @@ def describe(table: Any, *, secret: str | None = None) -> Description:
 
 
 def _column(name: str, column: pa.ChunkedArray, *, secret: bool) -> Column:
+    if not is_judged(column.type):
+        said = f"has the type {column.type}, which cannot be judged, and is blank in a release unless kept"
+        return Column(name, "other", column.null_count / len(column), 0, (said,))
+    category = is_text(column.type) or pa.types.is_dictionary(column.type) or pa.types.is_time(column.type)
     if pa.types.is_dictionary(column.type):
         column = pc.cast(column, column.type.value_type)
     rows = len(column)
@@ -106,48 +115,56 @@ def _column(name: str, column: pa.ChunkedArray, *, secret: bool) -> Column:
         known = known.filter(pc.invert(pc.is_nan(known)))
     distinct = pc.count_distinct(known).as_py() if len(known) else 0
     missing = 1.0 - len(known) / rows
-    kind = _kind(known, rows, distinct)
+    kind = _kind(known, rows, distinct, category=category)
     notes = (
         _secret_notes(kind, missing)
         if secret
-        else _notes(kind, rows, distinct, missing, numeric=not is_text(known.type))
+        else _notes(kind, rows, distinct, missing, word="text" if category else type_word(known.type))
     )
     return Column(name, kind, missing, distinct, notes)
 
 
-def _kind(known: pa.ChunkedArray, rows: int, distinct: int) -> Kind:
-    """What a column holds, from the values that are not missing."""
+def _kind(known: pa.ChunkedArray, rows: int, distinct: int, *, category: bool) -> Kind:
+    """What a column holds, from the values that are not missing; a `category` is read as text, whatever its type."""
     if not len(known):
         return "empty"
     if distinct == 1 and len(known) == rows:
         return "constant"
-    if is_text(known.type):
-        return "identifier" if rows >= _FEWEST and 2 * distinct > rows else "text"
+    if category:
+        names_rows = distinct > _MOST_TEXTS or (distinct > _FEW_TEXTS and _hardly_repeats(known, rows, distinct))
+        return "identifier" if names_rows else "text"
     word = type_word(known.type)
-    if word == "integer" and rows >= _FEWEST and distinct == rows:
-        ends = pc.min_max(known).as_py()
-        if ends["max"] - ends["min"] + 1 == rows:
-            return "identifier"
+    if word == "integer" and len(known) >= _FEWEST and distinct >= _NEARLY_ALL * len(known):
+        return "identifier"
     return word  # type: ignore[return-value]
 
 
-def _notes(kind: Kind, rows: int, distinct: int, missing: float, *, numeric: bool) -> tuple[str, ...]:
+def _hardly_repeats(known: pa.ChunkedArray, rows: int, distinct: int) -> bool:
+    """Whether most rows have values of their own, or values of so few rows that nothing can be learnt from them."""
+    if 3 * distinct > rows:  # the encoder refuses a half, also of the seven tenths of rows that a scan fits on
+        return True
+    counts = pc.struct_field(pc.value_counts(known), "counts").to_numpy(zero_copy_only=False)
+    return bool(2 * counts[counts < _RARE].sum() > len(known))
+
+
+def _notes(kind: Kind, rows: int, distinct: int, missing: float, *, word: str) -> tuple[str, ...]:
     notes = []
-    if kind == "identifier" and numeric:
-        notes.append(f"numbers the rows: {distinct:,} consecutive whole numbers; it tells their order, if anything")
+    hidden = "it is blank in a release unless kept"
+    if kind == "identifier" and word == "integer":
+        notes.append(
+            f"numbers the rows: {distinct:,} different whole numbers in {rows:,} rows; {hidden}, or read as a quantity "
+            "with the type `number`"
+        )
+    elif kind == "identifier" and distinct > _MOST_TEXTS:
+        notes.append(
+            f"{distinct:,} different values in {rows:,} rows, more than the {_MOST_TEXTS:,} that can be judged; merge "
+            f"rare ones, or {hidden}"
+        )
     elif kind == "identifier":
-        notes.append(
-            f"names rows: {distinct:,} different texts in {rows:,} rows; it cannot be judged and is hidden unless kept"
-        )
-    elif kind == "text" and distinct > _MOST_TEXTS:
-        notes.append(
-            f"{distinct:,} different texts, more than the {_MOST_TEXTS:,} that can be categories; merge rare ones, or "
-            "it is hidden unless kept"
-        )
-    elif kind == "constant":
-        notes.append("the same in every row; it tells nothing")
-    elif kind == "empty":
-        notes.append("has no values; it tells nothing")
+        notes.append(f"names rows: {distinct:,} different values in {rows:,} rows; it cannot be judged, and {hidden}")
+    elif kind in ("constant", "empty"):
+        said = "the same in every row" if kind == "constant" else "has no values"
+        notes.append(f"{said}; it tells nothing, and any other value is blank in a release")
     if kind != "empty" and missing >= _GAPS:
         notes.append(f"{_percent(missing)} of the rows have no value; that a value is missing may itself tell")
     return tuple(notes)
@@ -171,6 +188,7 @@ def _percent(share: float) -> str:
 
 _HELD_OUT_ROWS = 4000
 _ORDERS = 16
+_ANSWERS = 1 << 24  # doubles that the answers for some rows may take
 
 
 @dataclass(frozen=True)
@@ -204,6 +222,7 @@ class TableScan(Reported):
         density: the fitted density; it holds the labels of the secret, and is left out when a scan is printed.
         secret: what the secret is called.
         columns: of the table as it was read, with what a person should know of each; empty where nobody described it.
+        surface: what stands beside the values, and the order of the rows; `None` where nobody looked.
     """
 
     holds: ClassVar[str] = (
@@ -219,6 +238,7 @@ class TableScan(Reported):
     density: Density = field(repr=False)
     secret: str = "the secret"
     columns: tuple[Column, ...] = field(default=(), repr=False)
+    surface: SurfaceFindings | None = field(default=None, repr=False)
 
     @property
     def shares(self) -> Floats:
@@ -244,7 +264,8 @@ class TableScan(Reported):
         title = f"What {len(self.features)} columns tell about {self.secret}, in bits"
         entropy = self.entropy / NATS_PER_BIT
         note = f"A whole row tells {self.information.bits} of the {entropy:.3f} bits there are"
-        return [TextTable(title, header, rows, f"{note} ({self.rows:,} rows; held out, 95 %).")]
+        first = TextTable(title, header, rows, f"{note} ({self.rows:,} rows; held out, 95 %).")
+        return [first, *([] if self.surface is None else self.surface.tables())]
 
     def to_json(self) -> dict[str, Any]:
         """The scan as plain values; no value of the data, no label."""
@@ -256,6 +277,7 @@ class TableScan(Reported):
             "entropy_nats": self.entropy,
             "information_nats": asdict(self.information),
             "features": [asdict(leak) for leak in self.ranked()],
+            "surface": self.surface and self.surface.to_json(),
             "columns": [{**asdict(column), "notes": list(column.notes)} for column in self.columns],
         }
 
@@ -296,11 +318,8 @@ def scan(
     if not isinstance(density, Density):
         raise LowtideError("a scan needs a secret of finitely many values; put numbers into bins first")
     held = rng.permutation(held)[:_HELD_OUT_ROWS]
-    judged, at = take_rows(x, held), (np.arange(len(held)), slice(None), density.classes.encode(labels[held]))
-    shares = density.shapley(judged, orders=_ORDERS, seed=STREAMS["table scan"]).values[at]
-    steps = np.asarray(density.conditionals(judged), dtype=np.float64)[at]
-    m = len(density.features)
-    alone = np.stack([density.observed(judged, np.arange(m) == j)[at[0], at[2]] for j in range(m)], axis=1)
+    judged, own = take_rows(x, held), density.classes.encode(labels[held])
+    shares, steps, alone = _by_rows(density, judged, own)
     features = tuple(
         FeatureLeak(name, *(information_of(values[:, j], level) for values in (shares, steps, alone)))
         for j, name in enumerate(density.features.names)
@@ -316,3 +335,20 @@ def scan(
         secret,
         columns,
     )
+
+
+def _by_rows(density: Density, x: Any, own: Ints) -> tuple[Floats, Floats, Floats]:
+    """What each feature tells of the true class of each row: order-free, in order and alone, three times (n, m).
+
+    Some rows at a time: with all classes of all features they would not fit into memory.
+    """
+    size = max(1, _ANSWERS // (len(density.features) * len(density.classes.labels)))
+    parts = []
+    for start in range(0, len(own), size):
+        place = np.arange(start, min(start + size, len(own)))
+        some, at = take_rows(x, place), (np.arange(len(place)), slice(None), own[place])
+        shares = density.shapley(some, orders=_ORDERS, seed=STREAMS["table scan"]).values[at]
+        steps = np.asarray(density.conditionals(some), dtype=np.float64)[at]
+        parts.append((shares, steps, density.alone(some)[at]))
+    shares, steps, alone = (np.concatenate(kind) for kind in zip(*parts, strict=True))
+    return shares, steps, alone

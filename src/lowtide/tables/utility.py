@@ -25,7 +25,7 @@ from lowtide.interface import Estimate
 from lowtide.labels import is_vector
 from lowtide.splits import at_random, derived_seed, generator, stratified, stream
 from lowtide.tables.attackers import ATTACKERS
-from lowtide.tables.encoder import Rows, read_rows, read_table
+from lowtide.tables.encoder import Rows, read_rows, read_shown
 from lowtide.types import Bools, Floats, Labels
 
 
@@ -277,9 +277,9 @@ def predicts(
     if len(values) != row_count(release):
         raise LowtideError(f"u has {len(values)} entries for {row_count(release)} rows; give one per row")
     dropped = _itself(u, values, [table for table in (release, clean) if table is not None])
-    rows: dict[Data, Rows] = {"release": read_table(without(release, dropped))[0]}
+    rows: dict[Data, Rows] = {"release": read_shown(without(release, dropped))[0]}
     if clean is not None:
-        rows["clean"] = read_table(without(clean, dropped))[0]
+        rows["clean"] = read_shown(without(clean, dropped))[0]
     if kind == "number" or (kind == "auto" and _is_number(values)):
         guess, found = predict_number(rows, real("u", values), test_share=test_share, seed=seed, level=level)
         return UtilityReport("number", guess, found["release"], found.get("clean", ()), dropped)

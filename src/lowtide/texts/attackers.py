@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,8 +27,9 @@ from torch import Tensor, nn
 
 from lowtide.attack.attackers import AttackRows, Calibrated, Maker, Part, log_of
 from lowtide.attack.scores import gains
+from lowtide.attack.surface import SurfaceLearner
 from lowtide.texts.encoder import as_texts
-from lowtide.training import seeded, shuffled_batches, train_until_stale
+from lowtide.training import minimise, seeded, shuffled_batches, train_until_stale
 from lowtide.types import Bools, Floats, Ints
 
 Sparse: TypeAlias = Any  # scipy.sparse.csr_array, which carries no types
@@ -88,8 +89,9 @@ class Words:
 
     def learn(self, train: Part, validation: Part, prior: Floats) -> None:
         """Fit one model per penalty, weaker ones while that helps, and keep the best."""
-        self.prepare(train, len(prior))
-        rows, held = self.inputs(train.rows), self.inputs(validation.rows)
+        counted = Part(train.rows, train.codes)
+        self.prepare(counted, len(prior))
+        rows, held = self.inputs(counted.rows), self.inputs(validation.rows)
         best = -np.inf
         for penalty in self.penalties:
             model = fit_logistic(rows, train.codes, penalty)
@@ -97,6 +99,11 @@ class Words:
             if found <= best:
                 break
             best, self._model = found, model
+
+    def refit(self, rows: Part, prior: Floats) -> None:
+        """Fit to all texts with the penalty that was chosen."""
+        self.prepare(rows, len(prior))
+        self._model = fit_logistic(self.inputs(rows.rows), rows.codes, self._model.C)
 
     def log_scores(self, rows: Sparse) -> Floats:
         """`log p̂(s|y)`, (n, |S|)."""
@@ -141,6 +148,10 @@ class Bayes:
             if found > best:
                 best, self._model = found, model
 
+    def refit(self, rows: Part, prior: Floats) -> None:
+        """Count all texts with the smoothing that was chosen."""
+        self._model = MultinomialNB(alpha=self._model.alpha).fit(rows.rows, rows.codes)
+
     def log_scores(self, rows: Sparse) -> Floats:
         """`log p̂(s|y)`, (n, |S|), far too sure of itself: words are taken for independent."""
         return np.asarray(self._model.predict_log_proba(rows))
@@ -178,41 +189,48 @@ class EmbeddingNetwork:
 
     def learn(self, train: Part, validation: Part, prior: Floats) -> None:
         """Train by AdamW on the cross-entropy until the validation texts gain nothing more."""
-        self._weights = TermWeights(train.rows)
-        rows = self._weights(train.rows)
-        texts = np.bincount(rows.indices, minlength=rows.shape[1])
-        self._columns = np.sort(np.argsort(-texts, kind="stable")[:_COLUMNS])
-        rows, held = rows[:, self._columns], self._inputs(validation.rows)
-        codes, truth = torch.from_numpy(train.codes), torch.from_numpy(validation.codes)
         with seeded(self._seed):
-            self._net = _Net(len(self._columns), prior)
-            self._train(rows, codes, held, truth)
-        self._net.eval()
+            losses, optimiser = self._start(train, prior)
+            held, truth = self._inputs(validation.rows), torch.from_numpy(validation.codes)
+            steps = train_until_stale(
+                self._net,
+                losses,
+                optimiser,
+                lambda: float(nn.functional.cross_entropy(self._answer(held), truth)),
+                steps=int(np.clip(len(train.codes) // min(_BATCH, len(train.codes)), 20, _LOOK_STEPS)),
+                looks=_LOOKS,
+                patience=_PATIENCE,
+            )
+        self._passes = steps / len(train.codes)
+
+    def refit(self, rows: Part, prior: Floats) -> None:
+        """Train on all texts, as many passes as the validation texts gained from."""
+        with seeded(self._seed):
+            losses, optimiser = self._start(rows, prior)
+            self._net.train()
+            minimise(islice(losses, round(self._passes * len(rows.codes))), optimiser)
 
     def log_scores(self, rows: Sparse) -> Floats:
         """`log p̂(s|y)`, (n, |S|)."""
         return np.asarray(self._answer(self._inputs(rows)).log_softmax(dim=1).double().numpy())
 
-    def _inputs(self, counts: Sparse) -> Sparse:
-        return self._weights(counts)[:, self._columns]
+    def _inputs(self, rows: Sparse) -> Sparse:
+        return self._weights(rows)[:, self._columns]
 
-    def _train(self, rows: Sparse, codes: Tensor, held: Sparse, truth: Tensor) -> None:
-        net, rng = self._net, np.random.default_rng(self._seed)
-        optimiser = torch.optim.AdamW(net.parameters(), lr=_RATE, weight_decay=1e-2)
-        size = min(_BATCH, len(codes))
+    def _start(self, train: Part, prior: Floats) -> tuple[Iterator[Tensor], torch.optim.Optimizer]:
+        """A new network on the commonest terms, and what it is trained by."""
+        counts = train.rows
+        self._weights = TermWeights(counts)
+        rows = self._weights(counts)
+        texts = np.bincount(rows.indices, minlength=rows.shape[1])
+        self._columns = np.sort(np.argsort(-texts, kind="stable")[:_COLUMNS])
+        rows, codes = rows[:, self._columns], torch.from_numpy(train.codes)
+        self._net = net = _Net(len(self._columns), prior)
         losses = (
             nn.functional.cross_entropy(net(_bag(rows[chosen])), codes[chosen])
-            for chosen in shuffled_batches(len(codes), _BATCH, rng)
+            for chosen in shuffled_batches(len(codes), _BATCH, np.random.default_rng(self._seed))
         )
-        train_until_stale(
-            net,
-            losses,
-            optimiser,
-            lambda: float(nn.functional.cross_entropy(self._answer(held), truth)),
-            steps=int(np.clip(len(codes) // size, 20, _LOOK_STEPS)),
-            looks=_LOOKS,
-            patience=_PATIENCE,
-        )
+        return losses, torch.optim.AdamW(net.parameters(), lr=_RATE, weight_decay=1e-2)
 
     @torch.no_grad()
     def _answer(self, rows: Sparse) -> Tensor:
@@ -296,9 +314,30 @@ class PieceReader:
         return sparse.csr_array(counts)
 
 
+class TextsWithColumns(list[str]):
+    """Texts that were released with columns beside them.
+
+    Args:
+        texts: n texts.
+        beside: n texts of what the columns hold.
+    """
+
+    def __init__(self, texts: Sequence[str], beside: Sequence[str]) -> None:
+        super().__init__(texts)
+        self.beside = beside
+
+
+def all_shown(texts: Any) -> list[str]:
+    """Texts as attackers read them: with what stands beside them."""
+    read = as_texts(texts)
+    if not isinstance(texts, TextsWithColumns):
+        return read
+    return [f"{text}\n{more}" for text, more in zip(read, texts.beside, strict=True)]
+
+
 def read_pieces(texts: Sequence[str], reader: PieceReader | None = None) -> AttackRows:
     """Counts of the pieces of texts, with a vocabulary of their own or that of a `reader`."""
-    found = [_PIECES.findall(text.lower()) for text in as_texts(texts)]
+    found = [_PIECES.findall(text.lower()) for text in all_shown(texts)]
     known = PieceReader.learn(found) if reader is None else reader
     return AttackRows(known.read(found), known)
 
@@ -308,6 +347,7 @@ TEXT_ATTACKERS: dict[str, Maker] = {
     "weighted words": partial(Calibrated, WeightedWords),
     "naive bayes": partial(Calibrated, Bayes),
     "network": partial(Calibrated, EmbeddingNetwork),
+    "surface": partial(Calibrated, SurfaceLearner),
 }
 """Makers of attackers on texts, from a seed, by name."""
 

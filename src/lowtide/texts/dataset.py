@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,18 +17,22 @@ from lowtide.checks import LowtideError, check_rows, one_of
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import note
+from lowtide.files import PRIVATE, regular
 from lowtide.interface import TextTable
-from lowtide.labels import check_secret_values
+from lowtide.labels import check_secret_values, copy_note, near_copies, refuse_copies
 from lowtide.protocols import Changed, Dataset, Locks, Matched, PlanView
 from lowtide.table_files.formats import find_column, is_moment
 from lowtide.table_files.reading import batches, schema_of
+from lowtide.table_files.shuffling import Shuffling, order_beside, read_places
 from lowtide.table_files.writing import Writer
+from lowtide.texts.attackers import TextsWithColumns
 from lowtide.texts.cleaning import cleaner
 from lowtide.texts.encoder import as_texts
 from lowtide.texts.options import TextOptions
 from lowtide.texts.policies import FixedTerms
 from lowtide.texts.reading import TextSet, duplicates, read_texts, split_groups
 from lowtide.texts.terms import TermOptions
+from lowtide.types import Ints
 
 _KINDS = ("hashtags", "handles", "urls", "emoji", "numbers", "accents")
 _LOOKED_AT = 200  # entries of a folder, to tell texts from images
@@ -38,21 +42,29 @@ _TERMS = 40  # hidden terms that are printed
 
 @dataclass(frozen=True, eq=False)
 class TextSource:
-    """What the verbs know of texts beside their words: the set they came from, `None` for a list."""
+    """What the verbs know of texts beside their words.
+
+    Attributes:
+        found: the set they came from; `None` for a list.
+        copies: columns that tell the secret in nearly every text.
+    """
 
     found: TextSet | None = None
+    copies: tuple[str, ...] = ()
 
 
 def term_options(options: TextOptions) -> TermOptions:
     """What counts as a term."""
     for kind in options.without:
         one_of("without", kind, _KINDS)
+    # Unlike the paper's words: an address that is not a term would be released unseen.
+    kinds = {"urls": True, **dict.fromkeys(options.without, False)}
     return TermOptions(
         ngrams=options.ngrams,
         min_count=options.min_count,
         most=options.terms,
         stop=_stop_words(options.stop),
-        **dict.fromkeys(options.without, False),  # type: ignore[arg-type]
+        **kinds,  # type: ignore[arg-type]
     )
 
 
@@ -60,7 +72,7 @@ def _stop_words(stop: str | None) -> Any:
     if stop in (None, "english"):
         return stop
     try:
-        return tuple(Path(str(stop)).read_text(encoding="utf-8").split())
+        return tuple(regular(str(stop)).read_text(encoding="utf-8").split())
     except (OSError, UnicodeError):
         raise LowtideError(
             f"stop must be `english` or a file of words in UTF-8, got {stop!r}; check the path"
@@ -90,8 +102,14 @@ def open_texts(source: Any, secret: Any, options: TextOptions) -> Dataset:
     check_secret_values(name, len(labels), len(np.unique(labels.astype(str))), "text")
     _note_texts(found)
     title = Path(source).name if isinstance(source, (str, Path)) else "texts"
-    groups = found.split_groups()
-    return Dataset("texts", title, list(found.texts), name, labels, known, groups, source=TextSource(found))
+    # An author's name goes with their secret by nature, and is not a copy of it.
+    others = found.others.select([column for column in found.others.column_names if column != found.names[2]])
+    copies = near_copies(others, np.unique(labels.astype(str), return_inverse=True)[1])
+    for column in copies:
+        note(copy_note(column, name))
+    groups, unjudged = found.split_groups(), tuple(found.others.column_names)
+    source = TextSource(found, copies)
+    return Dataset("texts", title, list(found.texts), name, labels, known, groups, source=source, unjudged=unjudged)
 
 
 def _open_list(texts: Any, secret: Any, authors: Any) -> Dataset:
@@ -133,6 +151,7 @@ def lock_terms(data: Dataset, options: TermOptions, keep: Sequence[str], hide: S
     found: TextSet | None = data.source.found
     names = [] if found is None else found.others.column_names
     columns = tuple(name for name in keep if name in names)
+    refuse_copies(data.source.copies, columns, data.secret)
     terms = [name for name in keep if name not in columns]
     words = cleaner(options).words
     left = {name: f" {' '.join(words(name))} " for name in (*terms, *hide)}
@@ -198,6 +217,7 @@ class TextJob:
 
     def __init__(self, source: Path, plan: Plan, options: TextOptions) -> None:
         self._source, self._plan, self._encoding = source, plan, options.encoding
+        self._shuffling = Shuffling()
         self._folder = read_texts(source, encoding=options.encoding) if source.is_dir() else None
         if self._folder is None:
             schema = schema_of(source, encoding=options.encoding)
@@ -219,12 +239,20 @@ class TextJob:
             note(f"left out: {', '.join(dropped)}; a plan made with --keep COLUMN releases a column as it is")
         self._rows = 0
 
-    def sink(self, out: Path) -> TextSink:
+    def sink(self, out: Path, staged: Callable[..., Path]) -> TextSink:
         """A file of texts, and one of changes beside it."""
-        return TextSink(out, changes_beside(out))
+        self._shuffling.place = staged(order_beside(out))
+        return TextSink(staged(out), staged(changes_beside(out)))
+
+    def shuffle(self, noise: KeyedNoise | None) -> None:
+        """Read all texts and write them in a random order."""
+        self._shuffling.start(noise)
 
     def batches(self) -> Iterator[pa.Table]:
         """Tables with the column of texts and those that are kept."""
+        return self._shuffling.batches(self._tables())
+
+    def _tables(self) -> Iterator[pa.Table]:
         names = [self._text, *self._plan.layout["kept"]]
         if self._folder is not None:
             texts = pa.table({self._text: pa.array(self._folder.texts, pa.string())})
@@ -249,11 +277,12 @@ class TextJob:
         return Changed(samples, len(released), None, float(released.words), float(released.hidden))
 
     def finish(self) -> None:
-        """Nothing is left to refuse."""
+        """Nothing is left to refuse; the order is written, where there is a new one."""
+        self._shuffling.finish()
 
 
 class TextSink:
-    """A file of texts and a file of changes, the changes first; each appears whole or not at all."""
+    """A file of texts, and a file of changes that only its owner may read; each appears whole or not at all."""
 
     def __init__(self, out: Path, changes: Path) -> None:
         self._paths = (out, changes)
@@ -265,8 +294,8 @@ class TextSink:
     def write(self, changed: Changed) -> None:
         """Append a batch."""
         if not self._writers:
-            for path, table in zip(self._paths, changed.samples, strict=True):
-                self._writers.append(Writer(path, table.schema).__enter__())
+            for path, table, rights in zip(self._paths, changed.samples, (None, PRIVATE), strict=True):
+                self._writers.append(Writer(path, table.schema, rights=rights).__enter__())
         for writer, table in zip(self._writers, changed.samples, strict=True):
             writer.write(table)
 
@@ -287,7 +316,11 @@ def match_texts(release: Any, reference: Any, secret: Any, options: TextOptions,
     """Released texts and those they were made from, the same texts in the same order."""
     if not isinstance(release, (str, Path)):
         data = _open_list(release if reference is None else reference, secret, options.group)
-        return Matched(data, as_texts(release), None if reference is None else data.samples, utility)
+        texts, clean = as_texts(release), None if reference is None else data.samples
+        if options.order is None:
+            return Matched(data, texts, clean, utility)
+        places = read_places(options.order, len(texts))
+        return Matched(data, [texts[place] for place in places], clean, utility, places)
     is_folder = isinstance(reference, (str, Path)) and Path(reference).is_dir()
     own = TextOptions(None if is_folder else options.text, options.group, encoding=options.encoding)
     data = open_texts(reference, secret, own)
@@ -303,7 +336,23 @@ def match_texts(release: Any, reference: Any, secret: Any, options: TextOptions,
             "in the same order"
         )
     values = None if utility is None else utility_values(found, utility)
-    return Matched(data, list(released.take(data.known).texts), data.samples, values)
+    places = np.arange(len(released)) if options.order is None else read_places(options.order, len(released))
+    places = places[data.known]
+    # A column that was kept is shown with its text, so that attackers read it, too; but it does not predict itself.
+    known = [name for name in found.others.column_names if name in released.others.column_names and name != utility]
+    shown, clean = _with_columns(released, places, known), _with_columns(found, np.arange(len(found)), known)
+    return Matched(data, shown, clean, values, places)
+
+
+def _with_columns(found: TextSet, places: Ints, names: Sequence[str]) -> list[str]:
+    """Texts at some places, with what stands in the columns of these names beside them."""
+    texts = [found.texts[place] for place in places]
+    if not names:
+        return texts
+    columns = [found.others[name].take(pa.array(places)).to_pylist() for name in names]
+    cells = zip(*columns, strict=True)
+    beside = ["\n".join(f"{name}: {cell}" for name, cell in zip(names, row, strict=True)) for row in cells]
+    return TextsWithColumns(texts, beside)
 
 
 def utility_values(found: TextSet, name: str) -> list[Any]:

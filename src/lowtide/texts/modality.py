@@ -1,12 +1,14 @@
 """What the layers need to know about texts: the one object that the registry lists."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
-from lowtide.attack.attackers import AttackRows, Maker
+from lowtide.attack.attackers import AttackRows, Maker, held_by
+from lowtide.attack.surface import Surface, SurfacedRows
 from lowtide.auditing.utility import Change, UtilityReport, predicts_by_attackers
 from lowtide.density.artefact import Density
 from lowtide.density.objectives import Options
@@ -14,16 +16,18 @@ from lowtide.density.tide import TIDE
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.plan_file import Plan
 from lowtide.labels import Label
-from lowtide.protocols import Dataset, Locks, Matched, Modality, Nouns
+from lowtide.protocols import Changed, Dataset, Locks, Matched, Modality, Nouns
 from lowtide.report.html import Findings, Outline, Section
 from lowtide.report.words import HiddenCounts
 from lowtide.table_files.formats import format_of
+from lowtide.table_files.shuffling import order_beside
 from lowtide.texts import cleaning, dataset, encoder, explaining, lists, rewriting
 from lowtide.texts import view as text_view
-from lowtide.texts.attackers import TEXT_ATTACKERS, read_pieces
+from lowtide.texts.attackers import TEXT_ATTACKERS, all_shown, read_pieces
 from lowtide.texts.options import TextOptions
 from lowtide.texts.planner import TextPlanner, TextSettings
 from lowtide.texts.scan import TextScan, scan_texts
+from lowtide.texts.surface import read_surface
 from lowtide.texts.terms import TermOptions
 
 
@@ -76,18 +80,23 @@ class TextModality:
 
     attackers: ClassVar[Mapping[str, Maker]] = TEXT_ATTACKERS
     joins_attackers = True
+    cross_fitted_rows = 10_000
 
     def rows(self, x: Any) -> AttackRows:
-        """Count the pieces of texts."""
-        return read_pieces(x)
+        """Count the pieces of texts; their surface is read when an attacker asks for it."""
+        return _with_surface(read_pieces(x), x)
 
     def rows_like(self, x: Any, rows: AttackRows, clean: AttackRows) -> tuple[AttackRows | None, str | None]:
         """Count the pieces that occur in the clean texts."""
-        return read_pieces(x, clean.reader), None
+        return _with_surface(read_pieces(x, clean.reader), x), None
+
+    def surface(self, x: Any) -> Surface:
+        """Capitals, blanks, punctuation, lengths, addresses; see `lowtide.texts.surface`."""
+        return read_surface(all_shown(x))
 
     def numbers(self, rows: Any) -> Any:
         """Counts are numbers."""
-        return rows
+        return held_by(rows)
 
     # ── disclose ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -152,6 +161,10 @@ class TextModality:
         """What each term tells."""
         return scan_texts(data.samples, data.labels, groups=data.groups, estimator=estimator, secret=data.secret)
 
+    def shown(self, data: Dataset) -> Any:
+        """The texts."""
+        return data.samples
+
     def locks(self, data: Dataset, options: TextOptions, keep: Sequence[Any], hide: Sequence[Any]) -> Locks:
         """Terms, and columns beside the texts."""
         return dataset.lock_terms(data, dataset.term_options(options), keep, hide)
@@ -169,14 +182,20 @@ class TextModality:
         """Masks and orders of many terms are tensors."""
         return "a plan for texts"
 
-    def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Any:
+    def reorder(self, x: Any, order: Any) -> list[str]:
+        """Texts in another order."""
+        texts = encoder.as_texts(x)
+        return [texts[place] for place in order]
+
+    def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Changed:
         """Texts without what the plan hides."""
-        return plan.hider.transform(x, noise=noise, ids=ids)
+        return Changed(plan.hider.transform(x, noise=noise, ids=ids), self.count(x), None, 0.0, 0.0)
 
     def beside(self, out: Path, options: TextOptions) -> dict[str, Path]:
-        """The list of changes, which has the length of every hidden word."""
+        """The list of changes, which has the length of every hidden word; and which text is which, if shuffled."""
         format_of(out)
-        return {"changes": dataset.changes_beside(out)}
+        order = {"order": order_beside(out)} if options.shuffle else {}
+        return {"changes": dataset.changes_beside(out), **order}
 
     def release_job(
         self, source: Path, plan: Plan, options: TextOptions, *, ids: Any, progress: bool | None
@@ -189,6 +208,10 @@ class TextModality:
     ) -> Matched:
         """The same texts in the same order."""
         return dataset.match_texts(release, reference, secret, options, utility)
+
+
+def _with_surface(counted: AttackRows, texts: Any) -> AttackRows:
+    return replace(counted, data=SurfacedRows(counted.data, lambda: read_surface(all_shown(texts))))
 
 
 TEXTS: Modality = TextModality()

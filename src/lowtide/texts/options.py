@@ -1,7 +1,7 @@
 """What a user may tell about texts."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from lowtide.options import option
 
@@ -24,4 +24,6 @@ class TextOptions:
         (), "leave out hashtags, handles, urls, emoji, numbers or accents", verbs=_FITTED, metavar="KIND"
     )
     samples: int = option(0, "show so many of them in the report, which then stays inside", verbs=("scan",), least=0)
+    shuffle: bool = option(False, "write them in random order", verbs=("release",))
+    order: Any = option(None, "the order of a shuffled release, written beside it", verbs=("audit",), metavar="FILE")
     encoding: str = option("utf-8", "of a CSV file")

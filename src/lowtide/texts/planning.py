@@ -6,13 +6,17 @@ Hiding a term does not change what another tells by itself, so the order is foun
 of an attacker, retrained again and again, hide worse: a weight is small where other words say the same, and these say
 it still when the word is gone.
 
+What is left is read on texts that had no part in the order: terms that happen to tell in some texts are hidden first,
+and these texts then tell less than any others. Half of the planning texts give an order and the other half, by other
+writers, reads what it leaves; then the halves change places. The order of the plan is that of all planning texts.
+
 From reference texts to a policy: plan, check with fresh attackers, hide more until they agree.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy.special import log_softmax
@@ -40,19 +44,56 @@ _PENALTY = 1.0
 _STEP, _LATER_STEP, _LATER = 0.01, 0.025, 0.1  # shares of the words hidden between two readings, small at first
 _FAINT = 1e-12  # worth of a term that does not occur
 _MOST = 0.6  # share of the words up to which the curve is read
+_READING = 0.25  # share of the texts that read a release, by which attackers are judged
 _ENOUGH = 0.5  # share of a budget at which the order is known far enough
+
+
+class Turn(NamedTuple):
+    """Row numbers of planning texts: those that order the terms, and others to fit and to judge an attacker."""
+
+    ordering: Labels
+    fit: Labels
+    judge: Labels
+
+
+def take_turns(codes: Labels, groups: Labels | None, seed: np.random.SeedSequence) -> tuple[Turn, ...]:
+    """Deal texts to two turns, in which the halves change places; groups stay together.
+
+    Where a class has too few groups for four parts, there is one turn, whose terms are ordered by the texts that
+    attackers are fitted to.
+
+    Args:
+        codes: (n,) classes.
+        groups: (n,) texts of one group have one number; `None` where each stands for itself.
+        seed: of the deal.
+    """
+    first, *inner, alone = seed.spawn(4)
+    try:
+        halves = _parts(np.arange(len(codes)), codes, groups, 0.5, first)
+        parts = [_parts(half, codes, groups, _READING, own) for half, own in zip(halves, inner, strict=True)]
+    except LowtideError:
+        fit, judge = _parts(np.arange(len(codes)), codes, groups, _READING, alone)
+        return (Turn(fit, fit, judge),)
+    return tuple(Turn(half, *part) for half, part in zip(halves, reversed(parts), strict=True))
+
+
+def _parts(rows: Labels, codes: Labels, groups: Labels | None, share: float, seed: np.random.SeedSequence) -> Split:
+    """Row numbers of all texts, those of `rows` that are kept and those set aside."""
+    numbers = None if groups is None else np.unique(groups[rows], return_inverse=True)[1]
+    split = set_aside(codes[rows], numbers, share, seed=seed)
+    return Split(rows[split.kept], rows[split.aside])
 
 
 @dataclass(frozen=True, eq=False)
 class TermPlanner:
-    """Finds the order of hiding, reading every release on the way with an attacker that is fitted afresh.
+    """Finds the order of hiding, reading every release on the way with attackers that are fitted afresh.
 
     Attributes:
         counts: (n, m) sparse counts of the terms of planning texts.
         codes: (n,) their classes.
         prior: (|S|,) shares of the classes.
         groups: (n,) texts of one group are one witness; `None` where each stands for itself.
-        split: texts to fit attackers to, and texts of other groups to judge them by.
+        turns: which texts order terms, and which texts of other groups read what is left; see `take_turns`.
         keep: (m,) terms that must be shown.
         hide: (m,) terms that must be hidden.
         stop: a budget; hiding ends well below it.
@@ -64,7 +105,7 @@ class TermPlanner:
     codes: Labels = field(repr=False)
     prior: Floats
     groups: Labels | None = field(repr=False)
-    split: Split = field(repr=False)
+    turns: tuple[Turn, ...] = field(repr=False)
     keep: Bools = field(repr=False)
     hide: Bools = field(repr=False)
     stop: Budget | None = None
@@ -74,13 +115,15 @@ class TermPlanner:
     def plan(self, vocabulary: Vocabulary) -> FixedTerms:
         """The policy that hides nothing but what must be, with the order and the curve of all others."""
         tokens = np.asarray(self.counts.sum(axis=0), dtype=np.float64).ravel()
-        order = np.lexsort((-self._gain(tokens), self.keep, ~self.hide))
-        gone = np.concatenate([[0.0], np.cumsum(tokens[order])]) / tokens.sum()
+        order, gone = self._order(np.arange(len(self.codes)), tokens)
+        others = [self._order(turn.ordering, tokens) for turn in self.turns]
         depth, free = int(self.hide.sum()), len(tokens) - int((self.keep & ~self.hide).sum())
         policy = FixedTerms(vocabulary, self.hide & ~self.keep, order, tokens, self.keep, self.hide)
         curve: list[Point] = []
         while True:
-            shown = np.sort(order[depth:])
+            # As many words of each order as of the plan's.
+            depths = [depth if depth >= free else int((share <= gone[depth] + 1e-9).sum()) - 1 for _, share in others]
+            shown = [np.sort(terms[k:]) for k, (terms, _) in zip(depths, others, strict=True)]
             reading = self._attack(shown, self.codes, self.prior)
             useful = None if self.utility is None else self._attack(shown, self.utility, _shares(self.utility))
             curve.append(Point(policy.first(depth).hidden, 1 - float(gone[depth]), reading, useful))
@@ -91,23 +134,27 @@ class TermPlanner:
             depth = min(free, max(depth + 1, int((gone <= gone[depth] + step).sum()) - 1))
         return replace(policy, curve=tuple(curve))
 
-    def _gain(self, tokens: Floats) -> Floats:
+    def _order(self, rows: Labels, tokens: Floats) -> tuple[Labels, Floats]:
+        """The terms in the order of hiding that some texts give, (m,), and the share of words gone, (m + 1,)."""
+        order = np.lexsort((-self._gain(rows, tokens), self.keep, ~self.hide))
+        return order, np.concatenate([[0.0], np.cumsum(tokens[order])]) / tokens.sum()
+
+    def _gain(self, rows: Labels, tokens: Floats) -> Floats:
         """(m,) what hiding each term gains for what it costs: a word, or its share of what should still be told."""
-        secret = self._information(self.codes, len(self.prior))
+        secret = self._information(rows, self.codes, len(self.prior))
         if self.utility is None:
             return secret
         plain = tokens / tokens.sum()
-        useful = tokens * np.maximum(self._information(self.utility, int(self.utility.max()) + 1), 0.0)
+        useful = tokens * np.maximum(self._information(rows, self.utility, int(self.utility.max()) + 1), 0.0)
         return secret * plain / np.maximum(blended_worth(plain, useful), _FAINT)
 
-    def _information(self, codes: Labels, classes: int) -> Floats:
-        """(m,) what one occurrence of each term tells of classes (n,), in nats.
-
-        From all planning texts, those that read the curve too: whether the budget is kept, others will say.
-        """
-        share = np.bincount(codes, np.asarray(self.counts.sum(axis=1)).ravel(), minlength=classes)
+    def _information(self, rows: Labels, codes: Labels, classes: int) -> Floats:
+        """(m,) what one occurrence of each term tells of classes (n,), in nats, from some of the texts."""
+        counts, codes = self.counts[rows], codes[rows]
+        groups = None if self.groups is None else np.unique(self.groups[rows], return_inverse=True)[1]
+        share = np.bincount(codes, np.asarray(counts.sum(axis=1)).ravel(), minlength=classes)
         share = np.maximum(share / max(share.sum(), 1.0), 1e-6)
-        odds = np.log(share) + log_odds(self.counts, codes, len(share), "counts", groups=self.groups)
+        odds = np.log(share) + log_odds(counts, codes, len(share), "counts", groups=groups)
         believed = log_softmax(odds, axis=1)
         return np.asarray((np.exp(believed) * (believed - np.log(share))).sum(axis=1))
 
@@ -117,16 +164,24 @@ class TermPlanner:
             return False
         return Budget(limit.limit * (1 if limit.unit == "accuracy" else _ENOUGH), limit.unit).meets(reading)
 
-    def _attack(self, shown: Labels, codes: Labels, prior: Floats) -> Reading:
-        """What a fresh regression on the terms `shown` reads of the classes (n,) of texts of other groups."""
-        fit, judge = self.split
+    def _attack(self, shown: Sequence[Labels], codes: Labels, prior: Floats) -> Reading:
+        """What fresh regressions on the terms `shown` of each turn read of the classes (n,) of texts they never saw."""
+        found = [self._density(turn, terms, codes, prior) for turn, terms in zip(self.turns, shown, strict=True)]
+        judged = np.concatenate([turn.judge for turn in self.turns])
+        reading = Reading.of(np.concatenate(found), codes[judged], prior)
+        return replace(reading, leakage=with_overlooked(reading.leakage))
+
+    def _density(self, turn: Turn, shown: Labels, codes: Labels, prior: Floats) -> Floats:
+        """The density (judged texts, classes) by a regression on the terms `shown`; 0 where none can be fitted."""
+        fit, judge = turn.fit, turn.judge
         if not len(shown) or len(np.unique(codes[fit])) < len(prior):
-            return _read(np.tile(np.log(prior), (len(judge), 1)), codes[judge], prior)
+            return np.zeros((len(judge), len(prior)))
         train = self.counts[fit][:, shown]
         weights = TermWeights(train)
         model = fit_logistic(weights(train), codes[fit], _PENALTY)
         scores = np.asarray(model.predict_log_proba(weights(self.counts[judge][:, shown])))
-        return _read(scores, codes[judge], prior)
+        believed = calibrate(log_softmax(np.maximum(scores, -30.0), axis=1), codes[judge], prior=prior)
+        return np.asarray(np.log(believed(scores)) - np.log(prior))
 
 
 def _shares(codes: Labels) -> Floats:
@@ -134,15 +189,8 @@ def _shares(codes: Labels) -> Floats:
     return np.bincount(codes) / len(codes)
 
 
-def _read(scores: Floats, codes: Labels, prior: Floats) -> Reading:
-    """What log probabilities (n, classes) say about texts of classes (n,)."""
-    believed = calibrate(log_softmax(np.maximum(scores, -30.0), axis=1), codes, prior=prior)
-    reading = Reading.of(np.log(believed(scores)) - np.log(prior), codes, prior)
-    return replace(reading, leakage=with_overlooked(reading.leakage))
-
-
 CHECKERS = ("words", "weighted words", "naive bayes")
-_JUDGING, _READING = 0.25, 0.25  # share of the texts, and of those for planning
+_JUDGING = 0.25  # share of the texts
 _ATTACKED, _PLANNED = 40_000, 60_000
 _MORE = 0.03  # share of the words that is hidden in addition while attackers disagree
 
@@ -184,8 +232,10 @@ class TextProblem:
     @cached_property
     def judged(self) -> Bools:
         """(n,) texts that judge a release and have no part in planning it; the others are for planning."""
-        split = self._split(np.arange(len(self.codes)), _JUDGING, "text judged rows")
-        return np.isin(np.arange(len(self.codes)), split.aside)
+        rows = np.arange(len(self.codes))
+        return np.isin(
+            rows, _parts(rows, self.codes, self.groups, _JUDGING, stream(self.seed, "text judged rows")).aside
+        )
 
     @cached_property
     def tokens(self) -> Floats:
@@ -195,13 +245,13 @@ class TextProblem:
     def plan(self, *, stop: Budget | None = None, tick: Tick = lambda _: None) -> FixedTerms:
         """The order in which terms are best hidden, and the curve; nothing is hidden yet but what must be."""
         rows = self._some(np.flatnonzero(~self.judged), _PLANNED)
-        split = self._split(rows, _READING, "text planning rows")
         counts = self.encoder.vocabulary.counts([self.texts[row] for row in rows])
         codes = self.codes[rows]
         prior = np.bincount(codes, minlength=len(self.classes.labels)) / len(codes)
         groups = None if self.groups is None else self.groups[rows]
         utility = None if self.utility is None else self.utility[rows]
-        planner = TermPlanner(counts, codes, prior, groups, split, self.keep, self.hide, stop, utility, tick)
+        turns = take_turns(codes, groups, stream(self.seed, "text planning rows"))
+        planner = TermPlanner(counts, codes, prior, groups, turns, self.keep, self.hide, stop, utility, tick)
         return planner.plan(self.encoder.vocabulary)
 
     def rewriter(self, policy: TermPolicy) -> Rewriter:
@@ -242,10 +292,6 @@ class TextProblem:
         if len(rows) <= most:
             return rows
         return some_rows(rows, most, generator(self.seed, "text sample"))
-
-    def _split(self, rows: Labels, share: float, name: str) -> Split:
-        numbers = None if self.groups is None else np.unique(self.groups[rows], return_inverse=True)[1]
-        return set_aside(self.codes[rows], numbers, share, seed=stream(self.seed, name))
 
 
 def make_plan(problem: TextProblem, *, goal: Goal | None, kept: float | None, tick: Tick) -> tuple[FixedTerms, Check]:

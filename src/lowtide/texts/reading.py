@@ -20,6 +20,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from lowtide.errors import LowtideError
+from lowtide.files import regular
 from lowtide.table_files.formats import as_arrow, find_column, is_frame, is_text, type_word
 from lowtide.table_files.reading import read
 from lowtide.texts.cleaning import checked, cleaner
@@ -282,7 +283,7 @@ def _walk(root: Path) -> list[str]:
 
 def _read_file(path: Path, encoding: str) -> str:
     try:
-        return path.read_bytes().decode(encoding).removeprefix("\ufeff")
+        return regular(path).read_bytes().decode(encoding).removeprefix("\ufeff")
     except LookupError:
         raise LowtideError(
             f"encoding must be one Python knows, such as 'latin-1', got {encoding!r}; leave it out for UTF-8"

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.special import log_expit, ndtri
 
+from lowtide.auditing.surface import SurfaceFindings
 from lowtide.checks import LowtideError, check_rows, count, within
 from lowtide.density.artefact import Density, TermConditionals
 from lowtide.density.critics.bag import log_odds_quantiles, witnesses
@@ -87,6 +88,7 @@ class TextScan(Reported):
         entropy: of the secret: what there is to tell.
         density: the fitted density; it holds the labels of the secret and the terms.
         secret: what the secret is called.
+        surface: how texts are written, and their order; `None` where nobody looked.
     """
 
     holds: ClassVar[str] = "labels of the secret, and words of your texts"  # what the saved density has of the data
@@ -97,6 +99,7 @@ class TextScan(Reported):
     entropy: float
     density: Density = field(repr=False)
     secret: str = "the secret"
+    surface: SurfaceFindings | None = field(default=None, repr=False)
 
     @property
     def shares(self) -> None:
@@ -122,7 +125,7 @@ class TextScan(Reported):
             )
             title = f"Words that point to {printable(self.secret)} = {printable(str(label))}, in bits"
             found.append(TextTable(title, header, rows, note if place == len(table.labels) - 1 else ""))
-        return found
+        return [*found, *([] if self.surface is None else self.surface.tables())]
 
     def to_json(self) -> dict[str, Any]:
         """The scan as plain values. It holds words and labels, which stay inside."""
@@ -134,6 +137,7 @@ class TextScan(Reported):
             "classes": len(table.labels),
             "entropy_nats": self.entropy,
             "information_nats": asdict(self.information),
+            "surface": self.surface and self.surface.to_json(),
             "terms": {
                 str(label): [
                     {

@@ -203,6 +203,11 @@ def forward(z: Tensor, seen: Tensor, weights: Weights) -> Tensor:
     return trunk(h, weights) - trunk(weights["b"], weights)
 
 
+def believed(shrinkage: Tensor, total: Tensor) -> Tensor:
+    """How far subsets are believed, from the shrinkage (1 + m,) and sums Σ_{j∈A} a_j; see `lowtide.density.mixing`."""
+    return torch.sigmoid(shrinkage[0] + total) / torch.sigmoid(shrinkage.sum())
+
+
 class Masked(Critic):
     """Fitted any-mask networks; their scores add up (mixture weights are in the last layer).
 
@@ -210,7 +215,7 @@ class Masked(Critic):
         groups: (columns,) the feature of each column.
         scaling: how columns are mapped before they enter.
         weights: of the networks.
-        shrinkage: (1 + m,) how far subsets are believed; see `lowtide.density.crossfit`.
+        shrinkage: (1 + m,) how far subsets are believed; see `believed`.
     """
 
     kind: ClassVar[str] = "masked"
@@ -277,7 +282,7 @@ class Masked(Critic):
 
     def _weight(self, total: Tensor) -> Tensor:
         """The factor for sums Σ_{j∈A} a_j."""
-        return torch.sigmoid(self.shrinkage[0] + total) / torch.sigmoid(self.shrinkage.sum())
+        return believed(self.shrinkage, total)
 
     def settings(self) -> dict[str, Any]:
         """Nothing: the tensors say it all."""
@@ -285,14 +290,8 @@ class Masked(Critic):
 
     def tensors(self) -> dict[str, Tensor]:
         """The weights, the shrinkage, the scaling of the columns and the groups."""
-        knots, levels = torch.from_numpy(self.scaling.knots), torch.from_numpy(self.scaling.levels)
-        return {
-            "groups": self.groups,
-            "knots": knots,
-            "levels": levels,
-            _SAVED_SHRINKAGE: self.shrinkage,
-            **self.weights,
-        }
+        scaling = {name: torch.from_numpy(getattr(self.scaling, name)) for name in ("knots", "levels")}
+        return {"groups": self.groups, **scaling, _SAVED_SHRINKAGE: self.shrinkage, **self.weights}
 
     @classmethod
     def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> Masked:

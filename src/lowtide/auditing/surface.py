@@ -1,0 +1,256 @@
+"""What the surface of a release tells, and the order of its samples: channels by name, and an attacker of places.
+
+The attacker "row order" sees nothing but where a sample stands in the file: a file sorted by the secret tells it all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.neighbors import KNeighborsClassifier
+
+from lowtide.attack.attackers import Calibrated, Part, log_of
+from lowtide.attack.panel import AttackReport, attack
+from lowtide.attack.scores import gains
+from lowtide.attack.surface import ChannelLeak, telling_channels
+from lowtide.checks import LowtideError, check_rows
+from lowtide.errors import note
+from lowtide.formatting import in_ascii, interval, percentages
+from lowtide.interface import Attack, RowOrder, TextTable
+from lowtide.labels import read_classes
+from lowtide.protocols import Dataset, Modality, Nouns
+from lowtide.splits import generator, read_groups, sample_with_classes
+from lowtide.types import Floats, Ints
+
+_NAMED = 5  # channels in a sentence
+_LOOK_LEVEL = 0.99  # of the intervals: every scan and plan looks
+_ROW_ORDER = "row order"
+_NEIGHBOURS = (3, 10, 30, 100, 300)
+_PERIODS = tuple(range(2, 13))  # of classes that take turns
+_MOST_ROWS = 50_000
+_RUNS = 25  # of neighbours that are looked at in a longer file
+_LEAST_PER_CLASS, _LEAST_ROWS = 5, 20  # that an attack needs
+
+
+class PositionLearner:
+    """The classes of the nearest samples, or trees on the position and its remainders: what does best in validation."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def learn(self, train: Part, validation: Part, prior: Floats) -> None:
+        """Fit every model to rows (n, 1 + remainders), the position first, and keep the best."""
+        self._prior, best = prior, -np.inf
+        models: list[Any] = [KNeighborsClassifier(k) for k in _NEIGHBOURS if k <= len(train.codes) // 2]
+        trees = HistGradientBoostingClassifier(
+            max_iter=60, max_leaf_nodes=16, l2_regularization=5.0, early_stopping=False, random_state=self._seed
+        )
+        for model in (*models, trees):
+            model.fit(self._inputs(model, train.rows), train.codes)
+            self._model = model
+            found = float(gains(np.exp(self.log_scores(validation.rows)), validation.codes, prior).mean())
+            if found > best:
+                best, chosen = found, model
+        self._model = chosen
+
+    def refit(self, rows: Part, prior: Floats) -> None:
+        """Fit the model that was chosen to all rows."""
+        self._prior = prior
+        self._model = clone(self._model).fit(self._inputs(self._model, rows.rows), rows.codes)
+
+    def log_scores(self, rows: Floats) -> Floats:
+        """`log p̂(s|y)`, (n, |S|)."""
+        shares = self._model.predict_proba(self._inputs(self._model, rows))
+        # One more neighbour, of the prior, so that no class is ruled out.
+        near = getattr(self._model, "n_neighbors", 100)
+        return log_of((near * shares + self._prior) / (near + 1))
+
+    @staticmethod
+    def _inputs(model: Any, rows: Floats) -> Floats:
+        return rows[:, :1] if isinstance(model, KNeighborsClassifier) else rows
+
+
+def attack_order(
+    position: ArrayLike,
+    s: ArrayLike,
+    *,
+    groups: ArrayLike | None = None,
+    seed: int = 0,
+    level: float = 0.95,
+) -> AttackReport:
+    """Attack samples by their places in the file alone. Samples in between others are what it is tested on.
+
+    Args:
+        position: (n,) where each sample stands, from 0.
+        s: (n,) their secret, finitely many values.
+        groups: (n,) samples of one group stay on one side of every split.
+        seed: the same seed gives the same report.
+        level: of the confidence intervals.
+    """
+    places = np.asarray(position)
+    _, codes = read_classes(s)
+    check_rows("position", places.shape, len(codes), flat=True)
+    if places.dtype.kind not in "iu":
+        raise LowtideError(f"position must hold whole numbers, got {places.dtype}; count the rows from 0")
+    sides = read_groups(groups, len(codes))
+    some = _some(places, codes, seed)
+    rows = np.column_stack([places[some], *(places[some] % period for period in _PERIODS)])
+    report = attack(
+        rows,
+        codes[some],
+        groups=None if sides is None else sides[some],
+        attackers=[partial(Calibrated, PositionLearner)],
+        seed=seed,
+        level=level,
+        progress=False,
+    )
+    named = replace(report.retrained[0], attacker=_ROW_ORDER)
+    return replace(report, retrained=(named,), answers={_ROW_ORDER: report.probabilities})
+
+
+def can_attack(s: ArrayLike) -> bool:
+    """Whether so many samples of every class can be learnt from and tested on."""
+    counts = np.bincount(read_classes(s)[1])
+    return bool(counts.sum() >= _LEAST_ROWS and counts.min() >= _LEAST_PER_CLASS)
+
+
+def order_tells(report: AttackReport) -> bool:
+    """Whether the attacker who sees places only demonstrably learns something."""
+    return report.headline.information.found and report.headline.information.low > 0
+
+
+def _some(places: Ints, codes: Ints, seed: int) -> Ints:
+    """All samples; of many, some runs of neighbours: sorted classes show in them, and classes that take turns."""
+    if len(places) <= _MOST_ROWS:
+        return np.arange(len(places))
+    starts = np.linspace(0, len(places) - _MOST_ROWS // _RUNS, _RUNS).astype(np.intp)
+    runs = (starts[:, None] + np.arange(_MOST_ROWS // _RUNS)).ravel()
+    chosen = np.unique(np.argsort(places, kind="stable")[runs])
+    if np.bincount(codes[chosen], minlength=int(codes.max()) + 1).min() >= _LEAST_PER_CLASS:
+        return chosen
+    return np.sort(sample_with_classes(codes, _MOST_ROWS, _LEAST_PER_CLASS, generator(seed, "row order")))
+
+
+@dataclass(frozen=True, eq=False)
+class SurfaceFindings:
+    """What stands beside the values of a release, attacked on its own.
+
+    Attributes:
+        order: the attacker who sees only where a sample stands; `None` where they are too few to learn from.
+        channels: the channels of the surface that clearly tell something beyond the values behind them.
+        nouns: what the kind of data calls its things.
+    """
+
+    order: AttackReport | None = field(repr=False)
+    channels: tuple[ChannelLeak, ...]
+    nouns: Nouns = field(repr=False)
+
+    @property
+    def attack(self) -> Attack | None:
+        """What the attacker of places achieves."""
+        return None if self.order is None else self.order.headline
+
+    @property
+    def order_tells(self) -> bool:
+        """Whether the attacker of places demonstrably learns something."""
+        return self.order is not None and order_tells(self.order)
+
+    @property
+    def row_order(self) -> RowOrder:
+        """What a card says of it."""
+        return RowOrder(None if self.order is None else self.order.headline.information, self.order_tells)
+
+    def sentence(self, secret: str) -> str | None:
+        """What a person must know of it; `None` where nothing clear was found."""
+        said = [] if (told := self.order_sentence(secret)) is None else [told]
+        if self.channels:
+            names = ", ".join(leak.name for leak in self.channels[:_NAMED])
+            more = len(self.channels) - _NAMED
+            rest = f" and {more} more channels" if more > 0 else ""
+            said.append(f"The surface of the release tells the {secret}, where values do not: {names}{rest}.")
+        return " ".join(said) or None
+
+    def order_sentence(self, secret: str) -> str | None:
+        """That the order of samples tells the secret, how much, and what to do; `None` where it does not."""
+        if self.order is None or not self.order_tells:
+            return None
+        found, nouns = self.order.headline, self.nouns
+        here, blind = percentages(found.accuracy.value, self.order.guess.accuracy.value)
+        return (
+            f"The order of the {nouns.rows} tells the {secret}: who sees only where a {nouns.row} stands is right "
+            f"{here} of the time (guessing blindly gives {blind}), {in_ascii(interval(found.information))} nats; "
+            f"{nouns.reorder}."
+        )
+
+    def tables(self) -> list[TextTable]:
+        """What clearly tells as a table to print; none where nothing does."""
+        rows = [(leak.name, str(leak.told.bits)) for leak in self.channels]
+        if self.attack is not None and self.order_tells:
+            rows.insert(0, (f"the order of the {self.nouns.rows}", str(self.attack.information.bits)))
+        note = f"Values do not show it, and hiding them does not hide it. For the order: {self.nouns.reorder}."
+        return (
+            [TextTable("What the surface tells, in bits", ("channel", "held out"), tuple(rows), note)] if rows else []
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "order": self.attack and asdict(self.attack),
+            "order_tells": self.order_tells,
+            "channels": [asdict(leak) for leak in self.channels],
+        }
+
+
+def examine(
+    kind: Modality,
+    release: Any,
+    labels: ArrayLike,
+    *,
+    position: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    seed: int = 0,
+    level: float = 0.95,
+) -> SurfaceFindings:
+    """Look at the surface and the order of released samples.
+
+    Args:
+        kind: of the data.
+        release: n released samples.
+        labels: (n,) the secret of every sample.
+        position: (n,) where each stands in the release; by default they stand as they are given.
+        groups: (n,) samples of one group stay on one side of every split.
+        seed: the same seed gives the same findings.
+        level: of the intervals.
+    """
+    places = np.arange(kind.count(release)) if position is None else position
+    channels = telling_channels(kind.surface(release), labels, groups=groups, seed=seed, level=level)
+    return SurfaceFindings(_order(places, labels, groups, seed, level), channels, kind.nouns)
+
+
+def examine_data(kind: Modality, data: Dataset, seed: int) -> SurfaceFindings:
+    """Look at all that data shows but its secret, as it was opened."""
+    places, groups = np.flatnonzero(data.known), data.groups
+    return examine(kind, kind.shown(data), data.labels, position=places, groups=groups, seed=seed, level=_LOOK_LEVEL)
+
+
+def examine_order(kind: Modality, data: Dataset, seed: int) -> RowOrder:
+    """Look at the order of reference data alone, for a card; a note where it tells."""
+    found = SurfaceFindings(
+        _order(np.flatnonzero(data.known), data.labels, data.groups, seed, _LOOK_LEVEL), (), kind.nouns
+    )
+    if (told := found.order_sentence(data.secret)) is not None:
+        note(told)
+    return found.row_order
+
+
+def _order(
+    position: ArrayLike, labels: ArrayLike, groups: ArrayLike | None, seed: int, level: float
+) -> AttackReport | None:
+    """The attack on the order; `None` where samples are too few."""
+    return attack_order(position, labels, groups=groups, seed=seed, level=level) if can_attack(labels) else None

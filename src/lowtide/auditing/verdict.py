@@ -1,0 +1,241 @@
+"""An audit in words: how often attackers are right, what to beware of, and whether a limit is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from lowtide.attack.panel import AttackReport
+from lowtide.auditing.surface import SurfaceFindings
+from lowtide.checks import LowtideError, one_of, within
+from lowtide.density.objectives import with_overlooked
+from lowtide.disclose.standing import STATES, Standing, judged_by_nobody, rests_on_few, stand
+from lowtide.formatting import interval, percentages, plain
+from lowtide.interface import Attack, Estimate
+from lowtide.types import Floats
+
+# An attacker that falls back on the prior gains log(p/p), which is 0 up to rounding, with an interval as narrow.
+_ROUNDING = 1e-9
+_OPEN = 0.05  # right guesses that may lie above what was found; about 380 rows to test on bring it below that
+LOWER_BOUND_NOTE = "An attack is a lower bound: a better attacker may learn more."
+_NOTHING_SHOWN = (
+    "These attackers cannot read the clean data either, so this audit says nothing about the release. Give more rows "
+    "or other attackers, or accept that the data may not tell the {secret} at all."
+)
+_TOO_WEAK = "The estimator is too weak for this release"
+_NO_ORDER = "The estimate knows values and not their order"
+_NO_CONTROL = "No clean data was given, so it is not known whether these attackers could have read it."
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A limit that a release must keep; made by `Gate.nats` or `Gate.accuracy`.
+
+    It compares the highest upper end of the attackers' intervals, and no less than what so many rows could have shown:
+    a release does not pass for having been tested on few rows only.
+
+    Attributes:
+        quantity: what is limited, `nats` of information or `accuracy`.
+        limit: the largest value that passes.
+    """
+
+    quantity: Literal["nats", "accuracy"]
+    limit: float
+
+    def __post_init__(self) -> None:
+        one_of("quantity", self.quantity, ("nats", "accuracy"))
+        if self.quantity == "accuracy":
+            within("limit", self.limit, 0.0, 1.0, hint="an accuracy is a share: 0.54, not 54")
+        else:
+            within("limit", self.limit, 0.0, np.inf, high_open=True)
+
+    @classmethod
+    def nats(cls, limit: float) -> Gate:
+        """At most so much information, in nats (1 bit is 0.693)."""
+        return cls("nats", limit)
+
+    @classmethod
+    def accuracy(cls, limit: float) -> Gate:
+        """At most this share of right guesses."""
+        return cls("accuracy", limit)
+
+    def standing(self, attack: Attack) -> Standing:
+        """Where a release stands whose retrained attackers achieved this, see `AttackReport.headline`."""
+        found = attack.accuracy if self.quantity == "accuracy" else with_overlooked(attack.information)
+        lower = found.low - _ROUNDING
+        return stand(self.limit, self.quantity, replace(found, low=lower), lower=lower, reference=found.n)
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """Columns that are released and that no attacker looked at.
+
+    Attributes:
+        columns: their names.
+        accepted: those of them that a gate passes over, on the user's word.
+    """
+
+    columns: tuple[str, ...] = ()
+    accepted: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{judged_by_nobody(self.columns).capitalize()}." if self.columns else ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An audit in words; it never quotes a value of the data or of the secret.
+
+    Attributes:
+        sentence: how often an attacker is right: on the release, on the clean data, and guessing.
+        lower_bound_note: what an attack can never show.
+        trusted: false when the attack contradicts the estimated leakage, or the estimate rests on too few rows; true
+            without an estimate, too.
+        distrust: what to say then; `None` otherwise.
+        weak: why the audit is weak: too few rows to test on, or attackers that would learn more from more of them;
+            `None` where it is not.
+        conclusive: whether the attackers can read the clean data, so that failing on the release means something;
+            `None` without clean data.
+        control: what to say when they cannot, or when it is not known; `None` when they can.
+        passed: whether the gate was kept; `None` without a gate, and when the limit is kept by attackers who cannot
+            read the clean data, as they would keep any, or who did not look at all that is released.
+        gate: the outcome in words; `None` without a gate.
+        surface: that the order of the samples, or what stands beside their values, tells; `None` where nothing does.
+        unjudged: which columns are released that no attacker looked at, in words; `None` where there are none.
+    """
+
+    sentence: str
+    lower_bound_note: str
+    trusted: bool
+    distrust: str | None
+    weak: str | None
+    conclusive: bool | None
+    control: str | None
+    passed: bool | None
+    gate: str | None
+    surface: str | None = None
+    unjudged: str | None = None
+
+    def __str__(self) -> str:
+        warned = (self.distrust, self.control, self.weak, self.sentence, self.surface)
+        said = (*warned, self.lower_bound_note, self.unjudged, self.gate)
+        return " ".join(part for part in said if part)
+
+
+def give_verdict(
+    report: AttackReport,
+    estimate: Estimate | None = None,
+    *,
+    fail_above: float | Gate | None = None,
+    secret: str = "secret",
+    rows: str = "rows",
+    surface: SurfaceFindings | None = None,
+    unseen: Unseen | None = None,
+) -> Verdict:
+    """Put an attack into words.
+
+    Args:
+        report: of the attackers on the release.
+        estimate: the estimated leakage of the release with its interval, in nats.
+        fail_above: the limit to keep; a number is in nats.
+        secret: what to call the secret: "vote", "diagnosis".
+        rows: what to call the samples: "texts".
+        surface: of the release; the attacker of places counts for the estimate and the limit like the strongest one.
+        unseen: columns that are released and that no attacker looked at.
+    """
+    secret, unseen = plain(secret), unseen or Unseen()
+    order = None if surface is None else surface.attack
+    attacks = [report.headline] if order is None else [report.headline, order]
+    most = max(attacks, key=lambda one: one.information.low)
+    why = _NO_ORDER if most is order else _TOO_WEAK
+    distrust = None if estimate is None else _distrust(most.information, estimate, report.prior, rows, why)
+    conclusive = _reads(report.headline_clean, report.guess) if report.headline_clean is not None else None
+    control = {True: None, False: _NOTHING_SHOWN.format(secret=secret), None: _NO_CONTROL}[conclusive]
+    gate = fail_above if fail_above is None or isinstance(fail_above, Gate) else Gate.nats(fail_above)
+    standing = None if gate is None else max(map(gate.standing, attacks), key=_badness)
+    passed, reason = None if standing is None else standing.state == "kept", None
+    if passed and conclusive is False:
+        passed, reason = None, "attackers who read nothing keep every limit"
+    elif passed and set(unseen.columns) - set(unseen.accepted):
+        passed, reason = None, "some columns were judged by nobody (leave them out, or accept them by name)"
+    return Verdict(
+        sentence=_sentence(report, secret),
+        lower_bound_note=LOWER_BOUND_NOTE,
+        trusted=distrust is None,
+        distrust=distrust,
+        weak=_weak(report, rows),
+        conclusive=conclusive,
+        control=control,
+        passed=passed,
+        gate=None if standing is None else _outcome(standing, passed, reason),
+        surface=None if surface is None else surface.sentence(secret),
+        unjudged=str(unseen) or None,
+    )
+
+
+def _badness(standing: Standing) -> tuple[int, float]:
+    return STATES.index(standing.state), standing.upper
+
+
+def _sentence(report: AttackReport, secret: str) -> str:
+    clean = report.headline_clean
+    shares = [report.headline.accuracy.value, report.guess.accuracy.value]
+    if clean is None:
+        here, blind = percentages(*shares)
+        return f"An attacker guesses the {secret} right {here} of the time; guessing blindly gives {blind}."
+    here, blind, before = percentages(*shares, clean.accuracy.value)
+    compared = f"{here} of the time instead of {before}"
+    return f"An attacker guesses the {secret} right {compared}; guessing blindly gives {blind}."
+
+
+def _weak(report: AttackReport, rows: str) -> str | None:
+    """What to say when attackers on more samples would find more, or when there were too few to tell."""
+    headline, curve, reasons = report.headline, report.curve, []
+    right = headline.accuracy
+    if right.high - right.value > _OPEN or rests_on_few(with_overlooked(headline.information), report.prior):
+        found, possible = percentages(right.value, right.high)
+        reasons.append(f"with {right.n:,} {rows} to test on, {found} right guesses cannot be told from {possible}")
+    if curve is not None and curve.rising:
+        if curve.right_more:
+            more, less = percentages(curve.whole.accuracy.value, curve.half.accuracy.value)
+            unit = "right"
+        else:
+            more, less = (f"{one.information.bits.value:.4f}" for one in (curve.whole, curve.half))
+            unit = "bits"
+        reasons.append(
+            f"an attacker with more {rows} would read more ({more} {unit} having learnt from {curve.rows:,}, {less} "
+            f"from {curve.half_rows:,})"
+        )
+    return f"This audit is weak: {'; '.join(reasons)}." if reasons else None
+
+
+def _distrust(attack: Estimate, estimate: Estimate, prior: Floats, rows: str, why: str) -> str | None:
+    """What to say when an attack shows more than was estimated to be there, or the estimate leaves too much open."""
+    if not isinstance(estimate, Estimate):
+        raise LowtideError(f"estimate must be an Estimate with its interval, in nats, got {type(estimate).__name__}")
+    # An attacker's information is at most what the release holds, so its true mean can never lie above a right
+    # estimate. The sampled mean can, by chance. Its lower end is what the test rows show beyond chance, and the upper
+    # end of the estimate is the most it ever claimed: only when these two are out of order is there a contradiction.
+    if attack.low <= estimate.high + _ROUNDING:
+        if not rests_on_few(estimate, prior):
+            return None
+        return (
+            f"Do not trust the estimate: it rests on {estimate.n:,} {rows}, in which as much as {estimate.high:.4f} "
+            "nats could have gone unseen."
+        )
+    return (
+        f"Do not trust the estimate: it puts the leakage at {interval(estimate)} nats, "
+        f"but an attacker already gets {attack.value:.4f} (at least {attack.low:.4f}). {why}; rely on the attack."
+    )
+
+
+def _reads(attack: Attack, guess: Attack) -> bool:
+    """Whether an attacker demonstrably learns anything: right more often than guessing, or of positive information."""
+    return attack.accuracy.low > guess.accuracy.value or attack.information.low > _ROUNDING
+
+
+def _outcome(standing: Standing, passed: bool | None, reason: str | None) -> str:
+    outcome = {True: "passed", False: "failed", None: f"undecided, since {reason}"}[passed]
+    return f"Gate {outcome}. The limit is {standing}."

@@ -1,0 +1,132 @@
+"""What every release goes through, whatever its kind: the key of its noise, its batches, its order and its card."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lowtide.disclose.card import Feature, ReleaseCard
+from lowtide.disclose.noise import KEY_NAME, KeyedNoise, keyed_order, open_noise
+from lowtide.disclose.plan_file import Plan, Release, card_paths
+from lowtide.errors import LowtideError, note
+from lowtide.files import Staging, sha256_of, write_whole
+from lowtide.interface import RowOrder
+from lowtide.progress import progress_bar
+from lowtide.protocols import Changed, ReleaseJob
+
+
+def release_object(data: Any, made: Plan, ids: Any, noise: KeyedNoise | None, options: Any) -> Release:
+    """Release an object in memory, in random order where that was asked for.
+
+    Args:
+        data: n samples.
+        made: the plan.
+        ids: (n,) what tells samples apart where noise is drawn; `None` otherwise.
+        noise: where noise is drawn from, if any is.
+        options: of the kind.
+    """
+    kind, shuffled, order = made.modality, getattr(options, "shuffle", None), None
+    if shuffled:
+        order = keyed_order(kind.count(data), noise)
+        data = kind.reorder(data, order)
+        if ids is not None:
+            listed = list(ids)
+            ids = [listed[place] for place in order]
+    changed = kind.release_object(data, made, noise=noise, ids=ids)
+    tally = Tally(replace(made.card, order=released_order(made, shuffled)), made.digest)
+    tally.add(changed)
+    return Release(changed.samples, tally.card(None), kind.nouns, order=order)
+
+
+def released_order(made: Plan, shuffled: bool | None) -> RowOrder | None:
+    """What the card of a release says of its order; a note where an order that tells the secret is kept."""
+    planned = made.card.order
+    if planned is None:
+        return None if shuffled is None else RowOrder(None, False, shuffled)
+    if planned.tells and shuffled is False:
+        nouns = made.modality.nouns
+        note(
+            f"the order of the {nouns.rows} told the {made.secret} in the reference data, and it is kept; to hide it, "
+            f"{nouns.reorder}"
+        )
+    return replace(planned, shuffled=shuffled)
+
+
+class Tally:
+    """What the card says of the samples that are released, counted batch by batch."""
+
+    def __init__(self, card: ReleaseCard, plan_digest: str) -> None:
+        self._card, self.rows = replace(card, plan_sha256=plan_digest), 0
+        self._hidden: Any = None
+        self._units = self._changed = 0.0
+        self._blank = self._beyond = 0
+
+    def add(self, changed: Changed) -> None:
+        """Count a batch."""
+        self.rows += changed.rows
+        self._units += changed.units
+        self._changed += changed.changed
+        self._blank += changed.blank
+        self._beyond += changed.beyond
+        if changed.hidden is not None:
+            self._hidden = changed.hidden if self._hidden is None else self._hidden + changed.hidden
+
+    def card(self, sha256: str | None) -> ReleaseCard:
+        """The card of the plan, with the figures of these samples and the hash of what was written, if anything."""
+        features = self._card.features
+        if self._hidden is not None:
+            shares = (self._hidden / self.rows).tolist()
+            features = tuple(Feature(old.name, share) for old, share in zip(features, shares, strict=True))
+        changed = self._changed / self._units if self._units else self._card.changed
+        unjudged = replace(self._card.unjudged, blank=self._blank, beyond=self._beyond)
+        return replace(
+            self._card, features=features, rows=self.rows, changed=changed, unjudged=unjudged, data_sha256=sha256
+        )
+
+
+def write_release(
+    job: ReleaseJob, tally: Tally, target: Path, staging: Staging, *, noise: Any, progress: bool | None
+) -> tuple[ReleaseCard, dict[str, Path]]:
+    """Write a release and its card, to be put in place together; the card, and where its files go."""
+    with job.sink(target, staging) as sink, progress_bar("releasing", job.total or 1, progress) as tick:
+        for batch in job.batches():
+            changed = job.change(batch, noise)
+            sink.write(changed)
+            tally.add(changed)
+            tick(min(tally.rows, job.total or 1))
+        job.finish()
+    card = tally.card(sha256_of(staging(target)))
+    cards = card_paths(target, folder=staging(target).is_dir())
+    for name, path in cards.items():
+        write_whole(staging(path), card.files()[name])
+    return card, cards
+
+
+def noise_of(made: Plan, plan: Plan | str | Path, key_file: str | Path | None, *, fresh: bool) -> Any:
+    """Where noise is drawn from: one key for all releases by the plans of a folder, unless fresh noise is asked for."""
+    if fresh and key_file is not None:
+        raise LowtideError("fresh noise needs a key that nobody keeps; leave out the key file, or fresh_noise")
+    if not made.hider.mechanism.draws:
+        return None
+    if fresh:
+        note("fresh noise: several releases of the same data under fresh noise average it away")
+        return open_noise(None)
+    if key_file is None and isinstance(plan, Plan):
+        return plan.noise
+    file = Path(plan).resolve().parent / KEY_NAME if key_file is None else Path(key_file)  # type: ignore[arg-type]
+    if not file.exists():
+        note(f"the key of the noise is kept in {file}: never share it")
+    return open_noise(file)
+
+
+def check_apart(reads: Sequence[Any], writes: Sequence[Path]) -> None:
+    """Refuse to write onto a file or folder that a release is made from."""
+    read = {os.path.realpath(path) for path in reads if isinstance(path, (str, os.PathLike))}
+    for path in writes:
+        if os.path.realpath(path) in read:
+            raise LowtideError(
+                f"the release would overwrite {path}, which it is made from; name another file or folder"
+            )

@@ -1,0 +1,47 @@
+"""The report of a result of a verb, written from the data that the result is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lowtide.auditing.report import AuditReport
+from lowtide.disclose.card import ReleaseCard
+from lowtide.disclose.plan_file import Plan
+from lowtide.protocols import Dataset, Modality
+from lowtide.report.html import write_report
+from lowtide.report.sections import make_report
+
+
+@dataclass(frozen=True, eq=False)
+class ResultReport:
+    """Writes the report of a result, from the data it is about."""
+
+    modality: Modality
+    title: str
+    data: Dataset
+    scan: Any = None
+    plan: Plan | None = None
+    audit: AuditReport | None = None
+    card: ReleaseCard | None = None
+    single: int = 0
+    seed: int = 0
+
+    def __call__(self, path: Path, *, figures: Path | None = None, scan: Any = None) -> list[Path]:
+        """Write the page and its figures."""
+        hider, found = None if self.plan is None else self.plan.hider, scan or self.scan
+        view = None
+        if found is not None or hider is not None:
+            view = self.modality.view(self.data.samples, scan=found, hider=hider, single=self.single, seed=self.seed)
+        page = make_report(
+            self.title,
+            self.data.secret,
+            self.modality,
+            scan=found,
+            plan=None if hider is None else self.modality.outline(hider),
+            audit=self.audit,
+            card=self.card,
+            view=view,
+        )
+        return write_report(page, path, figures=figures)

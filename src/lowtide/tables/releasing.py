@@ -1,0 +1,194 @@
+"""Tables as they are released: frames in memory, and files batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowtide.checks import LowtideError
+from lowtide.disclose.noise import KeyedNoise, row_ids
+from lowtide.disclose.plan_file import Plan
+from lowtide.protocols import Changed
+from lowtide.table_files.carried import numbered, only_listed, without_carried
+from lowtide.table_files.formats import as_arrow, find_column, is_frame
+from lowtide.table_files.reading import batches, schema_like
+from lowtide.table_files.shuffling import Shuffling, order_beside
+from lowtide.table_files.writing import Writer
+from lowtide.tables.cells import blank
+from lowtide.tables.columns import HIDDEN
+from lowtide.tables.dataset import read_types
+from lowtide.tables.hider import Disclosed
+from lowtide.tables.layout import owners
+from lowtide.tables.options import TableOptions
+
+
+def check_columns(plan: Plan, names: Sequence[str]) -> None:
+    """Refuse a table of other columns than the plan was made for; the secret may be there or not."""
+    columns = plan.layout["columns"]
+    missing = [name for name in columns if name not in names and name != plan.secret]
+    extra = [name for name in names if name not in columns]
+    if missing or extra:
+        parts = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"has {', '.join(extra)} more"] * bool(extra)
+        raise LowtideError(
+            f"the plan was made for other columns: this table {' and '.join(parts)}; make a plan from this table"
+        )
+
+
+def release_table(table: pa.Table, plan: Plan, *, noise: KeyedNoise | None = None, ids: str | None = None) -> Disclosed:
+    """Release a table of the plan's columns, with the secret's column or without it.
+
+    Args:
+        table: as read from a file.
+        plan: what to hide.
+        noise: where noise is drawn from, if any is.
+        ids: the column that identifies rows, needed where noise is drawn.
+    """
+    check_columns(plan, table.column_names)
+    rows = table.select([name for name in table.column_names if name in plan.hider.mechanism.encoder.names])
+    given = None if ids is None else np.asarray(table[ids].to_pylist())
+    found = plan.hider.disclose(rows, noise=noise, ids=given)
+    columns = {name: found.table[name] for name in found.table.column_names}
+    columns = _with_judged_scales(columns, found.flags, plan)
+    columns |= {name: _blank(table[name]) for name in plan.layout["blank"]}
+    columns |= {name: table[name] for name in plan.layout["kept"]}
+    fields = [field for field in table.schema if field.name != plan.secret]
+    fields = [
+        field if columns[field.name].type == field.type else found.table.schema.field(field.name) for field in fields
+    ]
+    return found._replace(
+        table=pa.Table.from_arrays([columns[field.name] for field in fields], schema=pa.schema(fields))
+    )
+
+
+def _with_judged_scales(columns: dict[str, Any], flags: Any, plan: Plan) -> dict[str, Any]:
+    """Ordered categories list what was judged, and nothing where the column is redacted in all rows."""
+    mechanism = plan.hider.mechanism
+    gone = flags.all(axis=0)[owners(mechanism.encoder, mechanism.features)]
+    known = {
+        name: () if gone[j] and mechanism.kinds[j] == "redact" else mechanism.encoder.categories[j] or ()
+        for j, name in enumerate(mechanism.encoder.names)
+    }
+    return {name: only_listed(column, known[name]) for name, column in columns.items()}
+
+
+def release_frame(x: Any, plan: Plan, *, noise: KeyedNoise | None, ids: Any) -> Changed:
+    """Release a frame or an array; the same kind of table comes back, without the secret."""
+    if not is_frame(x):
+        return _changed(plan.hider.disclose(x, noise=noise, ids=ids), plan)
+    frame = nw.from_native(as_arrow(x) if isinstance(x, pa.Table) else numbered(x), eager_only=True)
+    check_columns(plan, frame.columns)
+    mechanism = plan.hider.mechanism
+    judged = frame.select([name for name in frame.columns if name in mechanism.encoder.names])
+    found = plan.hider.disclose(judged.to_native(), noise=noise, ids=ids)
+    columns = [frame[name] for name in plan.layout["kept"]]
+    columns += [_blank_series(frame[name], mechanism.fill) for name in plan.layout["blank"]]
+    result = nw.from_native(found.table, eager_only=True).with_columns(*columns)
+    result = result.select([name for name in frame.columns if name != plan.secret])
+    return _changed(found._replace(table=without_carried(result.to_native())), plan)
+
+
+def _changed(found: Disclosed, plan: Plan) -> Changed:
+    """A released table as a batch of a release."""
+    cells = found.flags[:, owners(plan.hider.mechanism.encoder, plan.hider.mechanism.features)]
+    return Changed(
+        found.table,
+        len(cells),
+        found.flags.sum(axis=0).astype(float),
+        float(cells.size),
+        float(cells.sum() + found.blank),
+        found.blank,
+        found.beyond,
+    )
+
+
+def _blank(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same column with nothing in it: the text `hidden`, or missing values."""
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        return pc.if_else(pa.scalar(True), pa.scalar(HIDDEN, column.type), column)
+    return pa.chunked_array([pa.nulls(len(column), column.type)])
+
+
+def _blank_series(column: Any, fill: float) -> Any:
+    """The same for a column of any library."""
+    if column.implementation.is_pyarrow():
+        return nw.from_native(_blank(column.to_native()), series_only=True).alias(column.name)
+    value = HIDDEN if column.dtype in (nw.String, nw.Object) else blank(column, fill)
+    return nw.new_series(column.name, [value] * len(column), column.dtype, backend=column.implementation)
+
+
+class TableJob:
+    """A table file, released batch by batch."""
+
+    total: int | None = None
+
+    def __init__(self, source: Path, plan: Plan, options: TableOptions) -> None:
+        self._source, self._plan, self._encoding = source, plan, options.encoding
+        self._shuffling = Shuffling()
+        draws = plan.hider.mechanism.draws
+        if draws and options.ids is None:
+            raise LowtideError(
+                "this plan draws noise, which belongs to a row and stays with it: name the column that tells rows "
+                "apart with --ids COLUMN"
+            )
+        types = read_types(options.types)
+        self._schema = schema_like(source, plan.layout["columns"], types=types, encoding=options.encoding)
+        ids = None if options.ids is None else find_column(options.ids, self._schema.names)
+        self._ids = ids if draws else None
+        check_columns(plan, self._schema.names)  # before a key is made
+        self._seen: list[Any] = []
+
+    def sink(self, out: Path, staged: Callable[..., Path]) -> TableSink:
+        """A file of the format that its suffix says."""
+        self._shuffling.place = staged(order_beside(out))
+        return TableSink(staged(out))
+
+    def shuffle(self, noise: KeyedNoise | None) -> None:
+        """Read all rows and write them in a random order."""
+        self._shuffling.start(noise)
+
+    def batches(self) -> Iterator[pa.Table]:
+        """Tables of one schema."""
+        return self._shuffling.batches(batches(self._source, like=self._schema, encoding=self._encoding))
+
+    def change(self, batch: pa.Table, noise: KeyedNoise | None) -> Changed:
+        """Hide in one table what the plan says."""
+        found = release_table(batch, self._plan, noise=noise, ids=self._ids)
+        if self._ids is not None:
+            self._seen.append(row_ids(batch[self._ids].to_pylist(), len(batch)))
+        return _changed(found, self._plan)
+
+    def finish(self) -> None:
+        """Refuse ids that come again in another batch: equal ids get equal noise, which two rows would cancel."""
+        if self._seen and len(np.unique(np.concatenate(self._seen))) < sum(map(len, self._seen)):
+            raise LowtideError("--ids names a column that repeats itself; give every row an id of its own")
+        self._shuffling.finish()
+
+
+class TableSink:
+    """A table file that is opened with the schema of the first batch."""
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+        self._writer: Writer | None = None
+
+    def __enter__(self) -> TableSink:
+        return self
+
+    def write(self, changed: Changed) -> None:
+        """Append a batch."""
+        if self._writer is None:
+            self._writer = Writer(self._out, changed.samples.schema).__enter__()
+        self._writer.write(changed.samples)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._writer is not None:
+            self._writer.__exit__(kind, error, trace)

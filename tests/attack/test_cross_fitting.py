@@ -1,0 +1,233 @@
+"""Cross-fitting: who learns from which rows, what the choice of the best costs, and when more rows would help."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from lowtide import worlds
+from lowtide.attack.attackers import Calibrated, Part
+from lowtide.attack.panel import attack
+from lowtide.attack.surface import Surface, SurfacedRows
+from lowtide.images.attackers import IMAGE_ATTACKERS, Album
+from lowtide.splits import stratified
+from lowtide.tables.attackers import ATTACKERS
+from lowtide.texts.attackers import TEXT_ATTACKERS, read_pieces
+
+
+class Noting:
+    """A learner of nothing that notes which rows it was given; the first column is the number of a row."""
+
+    def __init__(self, notes, seed):
+        self.notes = notes
+
+    def learn(self, train, validation, prior):
+        self.prior, self.chosen = prior, {*train.rows[:, 0].astype(int), *validation.rows[:, 0].astype(int)}
+
+    def refit(self, rows, prior):
+        self.learnt = set(rows.rows[:, 0].astype(int))
+        assert self.learnt == self.chosen, "validation rows, too"
+
+    def log_scores(self, rows):
+        if hasattr(self, "learnt"):
+            self.notes.append((self.learnt, set(rows[:, 0].astype(int))))
+        return np.tile(np.log(self.prior), (len(rows), 1))
+
+
+def noted(n, **options):
+    """What the attackers of each fold learnt from, and what they were tested on."""
+    notes = []
+    x, s = np.column_stack([np.arange(n), np.ones(n)]).astype(np.float32), np.arange(n) % 3
+    report = attack(x, s, attackers=[partial(Calibrated, partial(Noting, notes))], progress=False, **options)
+    return notes, report
+
+
+def test_every_row_is_tested_once_by_attackers_that_learnt_from_all_rows_outside_its_fold():
+    notes, report = noted(102)
+    assert len(notes) == 5
+    assert sorted(row for _, tested in notes for row in tested) == report.rows.tolist() == list(range(102))
+    for learnt, tested in notes:
+        assert learnt == set(range(102)) - tested
+        assert len(learnt) >= 0.79 * 102
+    assert report.headline.information.found is False, "the prior of every fold is turned into that of all"
+
+
+def test_large_tables_are_split_once():
+    ((learnt, tested),), report = noted(20_001)
+    assert learnt == set(range(20_001)) - tested
+    assert tested == set(report.rows.tolist())
+    assert len(tested) == pytest.approx(4000, abs=3)
+
+
+def test_judged_rows_train_the_attackers_of_other_folds_of_them():
+    judged = np.arange(150) % 5 < 2
+    notes, report = noted(150, test=judged)
+    np.testing.assert_array_equal(report.rows, np.flatnonzero(judged))
+    assert len(notes) == 2
+    for learnt, tested in notes:
+        assert learnt == set(range(150)) - tested
+        assert tested < set(np.flatnonzero(judged))
+    assert len(noted(150, test=np.arange(150) % 5 == 0)[0]) == 1, "a fifth is set aside at once"
+
+
+def test_groups_stay_on_one_side_of_every_fold():
+    households = np.repeat(np.arange(30), 5)
+    notes, _ = noted(150, groups=households)
+    assert len(notes) == 5
+    for learnt, tested in notes:
+        assert not {households[row] for row in learnt} & {households[row] for row in tested}
+
+
+def test_groups_too_few_for_five_folds_are_dealt_to_fewer():
+    notes, report = noted(150, groups=np.repeat(np.arange(3), 50))
+    assert len(notes) < 5
+    assert len(report.rows) >= 50
+
+
+class OneColumn:
+    """Frequencies of the classes by the value of one column, with one row of each class added."""
+
+    def __init__(self, column, seed):
+        self.column = column
+
+    def fit(self, rows, codes, groups=None):
+        self.counts = np.ones((2, 2))
+        np.add.at(self.counts, (rows[:, self.column].astype(int), codes), 1)
+        return self
+
+    def probabilities(self, rows):
+        return (self.counts / self.counts.sum(axis=1, keepdims=True))[rows[:, self.column].astype(int)]
+
+
+@pytest.mark.parametrize("flip", [0.5, 0.35], ids=["nothing is told", "each column tells the same"])
+def test_the_best_of_eight_attackers_seldom_claims_more_than_the_truth(flip):
+    """Eight columns are the secret, flipped independently: no attacker on one of them is right more than 1 − flip."""
+    audits, columns, rng = 200, 8, np.random.default_rng(7)
+    makers = [partial(OneColumn, column) for column in range(columns)]
+    told = np.log(2) + sum(p * np.log(p) for p in (flip, 1 - flip))
+    misses = np.zeros((audits, 4), dtype=bool)
+    for k in range(audits):
+        s = rng.integers(0, 2, 200)
+        x = s[:, None] ^ (rng.random((200, columns)) < flip)
+        report = attack(x.astype(np.float32), s, attackers=makers, seed=k, progress=False)
+        best = report.headline
+        unpaid = binom.sf(round(200 * best.accuracy.value) - 1, 200, 1 - flip) < 0.025
+        misses[k] = best.accuracy.low > 1 - flip, best.auc.low > 1 - flip, best.information.low > told, unpaid
+    assert (misses[:, :3].sum(axis=0) <= binom.ppf(0.999, audits, 0.025)).all()
+    assert misses[:, 3].sum() > binom.ppf(0.999, audits, 0.025), "whoever does not pay for the choice claims too much"
+
+
+def test_a_figure_is_that_of_the_attacker_strongest_in_it():
+    """One column is right often and never sure, another is seldom of use and then certain."""
+    rng = np.random.default_rng(0)
+    s = rng.integers(0, 2, 1500)
+    often = s ^ (rng.random(1500) < 0.31)
+    certain = np.where(rng.random(1500) < 0.3, s, 2)
+    logistic = attack(np.column_stack([often, certain]), s, attackers=[_Certain, _Often], progress=False)
+    by_name = {one.attacker: one for one in logistic.retrained}
+    assert by_name["_Often"].accuracy.value > by_name["_Certain"].accuracy.value
+    assert by_name["_Often"].information.value < by_name["_Certain"].information.value
+    best = logistic.headline
+    assert best.accuracy.value == by_name["_Often"].accuracy.value
+    assert best.information.value == by_name["_Certain"].information.value
+    assert best.attacker.startswith("_Often (accuracy")
+
+
+class _Cells:
+    def __init__(self, seed):
+        self.counts = np.zeros((3, 2))
+
+    def fit(self, rows, codes, groups=None):
+        np.add.at(self.counts, (rows[:, self.column].astype(int), codes), 1)
+        return self
+
+    def probabilities(self, rows):
+        return ((self.counts + 0.5) / (self.counts.sum(axis=1, keepdims=True) + 1))[rows[:, self.column].astype(int)]
+
+
+class _Often(_Cells):
+    column = 0
+
+
+class _Certain(_Cells):
+    column = 1
+
+
+WORDS = np.array(["pine", "oak", "elm", "fir", "ash", "yew"])
+
+
+def rows_of(kind, n, rng):
+    codes = rng.integers(0, 2, n)
+    if kind == "texts":
+        chosen = np.where(rng.random((n, 8)) < 0.4, codes[:, None], rng.integers(0, 6, (n, 8)))
+        return read_pieces([" ".join(WORDS[row]) for row in chosen]).data, codes
+    return (rng.standard_normal((n, 4)) + codes[:, None]).astype(np.float32), codes
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("tables", name) for name in ATTACKERS] + [("texts", name) for name in TEXT_ATTACKERS]
+)
+def test_every_attacker_learns_from_its_validation_rows(kind, name):
+    """The training rows tell the opposite of the others, three times as many, which a refitted learner follows."""
+    rng = np.random.default_rng(1)
+    rows, codes = rows_of(kind, 240, rng)
+    if name == "surface":
+        told = rows if kind == "tables" else rows.toarray().astype(np.float32)
+        names = tuple(map(str, range(told.shape[1])))
+        surface = Surface(names, told, np.zeros((240, 1), dtype=np.intp), ((),) * len(names))
+        rows = SurfacedRows(rows, lambda: surface)
+    few, rest = stratified(codes, 0.75, seed=np.random.SeedSequence(0))
+    wrong = codes.copy()
+    wrong[few] = 1 - codes[few]
+    attacker = (ATTACKERS if kind == "tables" else TEXT_ATTACKERS)[name](0)
+    prior, learner = np.array([0.5, 0.5]), attacker.learner
+    learner.learn(Part(rows[few], wrong[few]), Part(rows[few], wrong[few]), prior)
+    before = learner.log_scores(rows[rest])
+    learner.refit(Part(rows, wrong), prior)
+    after = learner.log_scores(rows[rest])
+    at = np.arange(len(rest)), codes[rest]
+    assert (after[at] - after[at[0], 1 - at[1]]).mean() > (before[at] - before[at[0], 1 - at[1]]).mean() + 0.1
+
+
+def test_attackers_on_images_are_tested_once_on_a_fifth():
+    rng = np.random.default_rng(2)
+    codes = np.arange(80) % 2
+    images = (rng.integers(0, 60, (80, 12, 12)) + 90 * (codes[:, None, None] * (np.arange(12) < 6))).astype(np.uint8)
+    report = attack(images, codes, attackers=["edges"], progress=False)
+    assert len(report.rows) == 16, "a fifth, once"
+    assert report.headline.accuracy.value > 0.9
+
+
+def test_edges_learn_from_their_validation_images():
+    rng = np.random.default_rng(2)
+    codes = np.arange(120) % 2
+    album = Album.of((rng.integers(0, 60, (120, 12, 12)) + 40 * codes[:, None, None]).astype(np.uint8))
+    few, rest = stratified(codes, 0.75, seed=np.random.SeedSequence(0))
+    wrong = codes.copy()
+    wrong[few] = 1 - codes[few]
+    learner, prior = IMAGE_ATTACKERS["edges"](0).learner, np.array([0.5, 0.5])
+    at = np.arange(len(rest)), codes[rest]
+    learner.learn(Part(album[few], wrong[few]), Part(album[few], wrong[few]), prior)
+    before = learner.log_scores(album[rest])[at].mean()
+    learner.refit(Part(album, wrong), prior)
+    assert learner.log_scores(album[rest])[at].mean() > before + 0.1
+
+
+class TestLearningCurves:
+    def test_many_weak_columns_are_read_better_from_more_rows(self):
+        rng = np.random.default_rng(0)
+        s = rng.integers(0, 2, 600)
+        x = rng.standard_normal((600, 60)) + 0.3 * np.outer(s, np.arange(60) % 3 == 0)
+        curve = attack(x, s, attackers=["logistic regression"], curve=True, progress=False).curve
+        assert (curve.rows, curve.half_rows) == (480, 240)
+        assert curve.rising
+        assert curve.half.information.value < curve.whole.information.value
+
+    def test_one_column_is_read_as_well_from_half_the_rows(self):
+        x, s = worlds.shifted_gaussian(2, dimension=1).sample(800, seed=4)
+        assert not attack(x, s, attackers=["logistic regression"], curve=True, progress=False).curve.rising
+
+    def test_there_is_none_where_rows_cannot_be_halved(self):
+        x, s = np.random.default_rng(5).standard_normal((40, 2)), np.array([0] * 35 + [1] * 5)
+        assert attack(x, s, attackers=["logistic regression"], curve=True, progress=False).curve is None
