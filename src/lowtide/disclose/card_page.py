@@ -18,6 +18,10 @@ if TYPE_CHECKING:  # a card makes its page, so the page cannot import the card
 _NAMED = 12  # features listed by name; the JSON has them all
 _DONE = {
     "fixed": "The same features are hidden for everybody.",
+    "redraw": (
+        "Every value is the person's own or was drawn anew, and nobody can tell which: do not use a single record as a "
+        "fact about a person."
+    ),
     "sequential": (
         "Feature by feature, a value is hidden where it would tell too much beyond what was disclosed before."
     ),

@@ -233,6 +233,10 @@ def _there(parts: Sequence[str | None]) -> tuple[str, ...]:
 _NAMED = 24  # features listed by name; the card's JSON has them all
 _DONE = {
     "fixed": "The same {features} are hidden for everybody.",
+    "redraw": (
+        "Every value is the person's own or was drawn anew, and nobody can tell which: do not use a single record as a "
+        "fact about a person."
+    ),
     "sequential": "{Each}, a value is hidden where it would tell too much beyond what was disclosed before.",
     "paper": "{Each}, a value is hidden where it would tell too much beyond the raw values before it.",
 }

@@ -2,7 +2,7 @@
 
 Features are released one after the other. The density of each is fitted on what rows have released before it, by the
 very draws of a rehearsal, so that it knows the pasts it is asked about. A row is always asked about by models that were
-fitted without it: its fold follows from its id.
+fitted without it, and without its copies: its fold follows from its values.
 
 A second pass, in the reverse order, does the same to what the first has released. With exact densities it finds nothing
 to do; with estimated ones it removes most of what their errors have left.
@@ -155,9 +155,8 @@ class RedrawColumns:
             ids: (n,) of the rows.
             noise: where draws come from.
         """
-        rows = _Rows(
-            self.coded, self.kept, codes, classes, secret, ids, folds_of(ids, self.folds, self.seed), self.width
-        )
+        fold = folds_of(codes, secret, self.folds, self.seed)
+        rows = _Rows(self.coded, self.kept, codes, classes, secret, ids, fold, self.width)
         for number, steps in enumerate(self.passes):
             rows.begin()
             for step in steps:
@@ -281,7 +280,7 @@ def fit_redraw(
     Returns:
         The policy, and what it releases of these rows under the noise of the rehearsal.
     """
-    rows = _Rows(coded, kept, codes, classes, secret, ids, folds_of(ids, _FOLDS, seed), width)
+    rows = _Rows(coded, kept, codes, classes, secret, ids, folds_of(codes, secret, _FOLDS, seed), width)
     done: list[tuple[RedrawStep, ...]] = []
     number = passes if width == 0 else 1
     for turn in range(number):
@@ -316,20 +315,31 @@ def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def folds_of(ids: Ids, folds: int, seed: int) -> Ints:
-    """The fold (n,) of each row, by its id alone."""
-    mixed = ids ^ np.uint64((seed * 0x9E3779B97F4A7C15 + 0x5EED) % 2**64)
+def folds_of(codes: Floats, secret: Ints, folds: int, seed: int) -> Ints:
+    """The fold (n,) of each row, by its own values: equal rows are in one fold, whichever file they are in."""
+    mixed = _mixed(codes) ^ (secret.astype(np.uint64) * np.uint64(0xD1B54A32D192ED03))
+    mixed ^= np.uint64((seed * 0x9E3779B97F4A7C15 + 0x5EED) % 2**64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # splitmix64
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
     return ((mixed ^ (mixed >> np.uint64(31))) % np.uint64(folds)).astype(np.intp)
 
 
-def drawing(noise: KeyedNoise, name: str, ids: Ids, codes: Floats) -> Callable[[Any, int], Floats]:
-    """Numbers in (0, 1) that belong to the cells of a feature: `draw(rows, place)`, other ones for every place."""
+def bits_of(codes: Floats) -> NDArray[np.uint64]:
+    """Numbers (n,) as 64 bits: −0 as 0, and every NaN alike."""
+    return (np.where(np.isnan(codes), np.nan, codes) + 0.0).view(np.uint64)
+
+
+def _mixed(codes: Floats) -> NDArray[np.uint64]:
+    """(n,) 64 bits that stand for the values of each row (n, columns)."""
     values = np.zeros(len(codes), dtype=np.uint64)
     for column in codes.T:
-        bits = (np.where(np.isnan(column), np.nan, column) + 0.0).view(np.uint64)
-        values = (values * np.uint64(0x9E3779B97F4A7C15)) ^ bits
+        values = (values * np.uint64(0x9E3779B97F4A7C15)) ^ bits_of(np.ascontiguousarray(column))
+    return values
+
+
+def drawing(noise: KeyedNoise, name: str, ids: Ids, codes: Floats) -> Callable[[Any, int], Floats]:
+    """Numbers in (0, 1) that belong to the cells of a feature: `draw(rows, place)`, other ones for every place."""
+    values = _mixed(codes)
     cache: dict[tuple[int, int], Any] = {}
 
     def draw(rows: Any, place: int) -> Floats:
