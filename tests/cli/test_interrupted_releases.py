@@ -8,7 +8,7 @@ import pytest
 
 from lowtide.disclose.card import ReleaseCard
 from lowtide.files import Staging
-from lowtide.tables.dataset import TableSink
+from lowtide.tables.releasing import TableSink
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_release_that_is_ended_by_the_system_leaves_nothing_half_done(place, l
     monkeypatch.setattr(TableSink, "write", ended)
     ran = release(lowtide, place)
     assert ran.code == 143
-    assert ran.err == "stopped; nothing half-done was written. Run the same command again.\n"
+    assert ran.err == "interrupted; nothing half-done was written. Run the same command again.\n"
     assert (place / "shared.csv").read_bytes() == data
     assert names(place) == before
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -15,7 +15,7 @@ from lowtide.worlds import drawn_faces
 from lowtide.worlds.text import naive_bayes_text
 
 FACES, TEXTS = drawn_faces(32, patch=8), naive_bayes_text(120, length=12.0, charged=0.2, strength=1.2, seed=7)
-LAYOUTS = {"images": {"resize": None, "grey": False}, "texts": {"text": "text", "kept": []}}
+LAYOUTS = {"images": {"resize": None, "grey": False, "kept": []}, "texts": {"text": "text", "kept": []}}
 ENOUGH, FEW = {"images": "70%", "texts": "64%"}, {"images": "0.02", "texts": "0.01"}
 
 

@@ -103,6 +103,7 @@ class TestFrames:
         assert card.parameters["keep"] == ("score",)
         assert "yes" not in card.text()
 
+    @pytest.mark.filterwarnings("ignore:the training estimate")
     def test_one_name_is_a_list_of_one(self):
         frame, s = people(200, seed=3)
         subject = quick(keep="score", hide="note", policy="paper", lam=1.0, mechanism="gaussian", epsilon=5.0)

@@ -121,7 +121,7 @@ def test_text_that_is_not_utf8(tmp_path):
     refuse(file(tmp_path, "t.csv", late), "save it again as UTF-8, or give its encoding")
     refuse(file(tmp_path, "t.csv", cell.encode("utf-16")), "encoding='utf-16'")
     refuse(file(tmp_path, "t.csv", cell), "not text in ascii", encoding="ascii")
-    with pytest.raises(LowtideError, match="encoding must be one Python knows"):
+    with pytest.raises(LowtideError, match="encoding must be one of text that Python knows"):
         read(file(tmp_path, "t.csv", cell), encoding="klingon")
     refuse(file(tmp_path, "t.jsonl", '{"a": 1}\n{"a": "ü"}\n'.encode("latin-1")), "not UTF-8 in line 2; save")
     refuse(file(tmp_path, "t.jsonl", '{"a": 1}\n'), "CSV and TSV only", encoding="latin-1")

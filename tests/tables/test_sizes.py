@@ -31,8 +31,8 @@ def test_rare_values_of_many_columns_of_text_are_merged():
 
 def test_a_scan_says_that_rare_values_are_merged():
     rng = np.random.default_rng(0)
-    x = {f"c{j}": [f"v{value}" for value in rng.integers(0, 300, 1000)] for j in range(8)}
-    table = pa.table({**x, "s": ["a", "b"] * 500})
+    x = {f"c{j}": [f"v{value}" for value in rng.integers(0, 300, 3000)] for j in range(8)}
+    table = pa.table({**x, "s": ["a", "b"] * 1500})
     with pytest.warns(LowtideNote, match=r"2,\d\d\d different values in all, and 2,000 are told apart"):
         dataset.open_table(table, "s", dataset.TableOptions())
 

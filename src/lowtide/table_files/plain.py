@@ -20,6 +20,8 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     """The type that a column is read as: its own, or the nearest one that Arrow filters, sorts and counts."""
     if pa.types.is_dictionary(kind):
         return pa.dictionary(kind.index_type, plain_type(kind.value_type), kind.ordered)
+    if pa.types.is_run_end_encoded(kind):
+        return plain_type(kind.value_type)
     if pa.types.is_string_view(kind):
         return pa.large_string()
     if pa.types.is_binary_view(kind):
@@ -59,6 +61,8 @@ def plain_table(table: pa.Table, where: str) -> pa.Table:
 
 
 def _plain(array: pa.Array) -> pa.Array:
+    if pa.types.is_run_end_encoded(array.type):
+        array = pc.run_end_decode(array)
     if not pa.types.is_dictionary(array.type):
         return pc.cast(array, plain_type(array.type))
     return pa.DictionaryArray.from_arrays(array.indices, _plain(array.dictionary), ordered=array.type.ordered)

@@ -23,7 +23,7 @@ from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.labels import Classes
 from lowtide.splits import stream
-from lowtide.tables.encoder import TableEncoder, read_table
+from lowtide.tables.encoder import TableEncoder, is_frame, read_table
 from lowtide.tables.hider import TableHider, names_of
 from lowtide.tables.layout import Bounds, bounded, column_names, constants, owners, read_bounds
 from lowtide.tables.mechanism import TableMechanism
@@ -112,8 +112,9 @@ class TablePlanner:
         options = task.tide._options()
         key = stream(options.seed, "table rehearsal").generate_state(KEY_BYTES // 4).tobytes()
         data = LabelledRows(rows, codes, classes)
+        shown = x if is_frame(x) or hasattr(x, "detach") else np.asarray(x)
         problem = TableProblem(
-            data, features, mechanism, options, keep, hide, KeyedNoise(key), epsilon=task.stated_at, table=x
+            data, features, mechanism, options, keep, hide, KeyedNoise(key), epsilon=task.stated_at, table=shown
         )
         if utility is not None:
             useful, own = _useful(x, problem, utility)

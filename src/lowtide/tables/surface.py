@@ -142,6 +142,8 @@ class ShownReader:
 
 def read_columns(x: Any, chosen: Bools | None = None) -> Surface:
     """The surface of some columns of a table, by a mask over all of them; of all by default."""
+    if chosen is not None and not chosen.any():  # a frame without columns does not know how many rows it has
+        return Surface.empty(len(x))
     if chosen is not None and not chosen.all():
         places = np.flatnonzero(chosen).tolist()
         x = nw.from_native(x, eager_only=True)[:, places].to_native() if is_frame(x) else np.asarray(x)[:, places]

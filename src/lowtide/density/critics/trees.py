@@ -149,9 +149,10 @@ def boxes_of(trees: Sequence[tuple[Any, int]], classes: int) -> Boxes:
     numbers = np.tile([-_FARTHEST, _FARTHEST, 1.0], (len(found), sides, 1))
     value = np.zeros((len(found), classes))
     for k, (own, bounds, gain) in enumerate(found):
-        column[k, : len(bounds)] = list(bounds)
-        numbers[k, : len(bounds)] = list(bounds.values())
         value[k, own] = gain
+        if bounds:  # a tree that never split is one box without sides
+            column[k, : len(bounds)] = list(bounds)
+            numbers[k, : len(bounds)] = list(bounds.values())
     low, high, share = (torch.from_numpy(np.ascontiguousarray(part)) for part in np.moveaxis(numbers, 2, 0))
     return Boxes(torch.from_numpy(column), low, high, share, torch.from_numpy(value))
 
