@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -144,3 +145,15 @@ def test_a_second_look_at_the_judged_rows_widens_the_interval():
     first, second = (problem.check(np.array([False, True]), look) for look in (1, 2))
     assert second.leakage.high - second.leakage.low > first.leakage.high - first.leakage.low
     assert second.leakage.value == first.leakage.value
+
+
+def test_nobody_guesses_better_than_blindly_what_shows_nothing():
+    rng = np.random.default_rng(5)
+    s = (rng.random(300) < 0.4).astype(int)
+    subject = Obfuscator(TIDE(max_steps=20, progress=False), budget=Budget.accuracy(0.65), progress=False)
+    subject.fit(np.column_stack([s, 1 - s]).astype(float), s)
+    assert subject.policy_.hidden.all()
+    standing = subject.card_.standing
+    assert standing.state == "kept"
+    assert standing.lower < 0.6 < standing.upper
+    assert "nothing that could tell is released" in str(replace(standing, upper=0.7))

@@ -72,9 +72,10 @@ class Check:
             certify: whether only the bound against every attacker counts.
         """
         found = self._compared(budget)
-        if self.empty:
-            nothing = Estimate(0.0, 0.0, 0.0, found.n, found=False)
-            return stand(budget.limit, budget.unit, nothing, lower=0.0, reference=reference)
+        if self.empty:  # whatever the shares of the classes, nobody learns anything beyond them
+            blind = self.attacks.guess.accuracy
+            low, high = (0.0, 0.0) if budget.unit == "nats" else (blind.low, blind.high)
+            return Standing(budget.limit, budget.unit, "kept", high, low, found.n)
         if certify:
             upper = math.inf if self.bound is None else self.bound.limits(budget.unit)
             found = replace(found, value=min(found.value, upper), low=min(found.low, upper), high=upper)

@@ -95,7 +95,7 @@ class Standing:
         unit: `nats` or `accuracy`.
         state: `kept` when the upper end lies within the budget, `exceeded` when the lower end lies above it, else
             `not shown`.
-        upper: the upper end of what was measured.
+        upper: the upper end of what was measured; of a release that shows nothing, that of a blind guess.
         lower: its lower end, which attacks may raise.
         rows: how many rows it rests on.
         rows_needed: about how many rows of reference data would show that the budget is kept; `None` where it is kept,
@@ -115,7 +115,7 @@ class Standing:
         if self.state == "exceeded":
             return f"exceeded: the release tells at least {self._number(self.lower)}, the budget is {budget}"
         if self.state == "kept":
-            if self.upper == 0:
+            if self.upper == 0 or self.upper > self.limit:
                 return f"kept: nothing that could tell is released, the budget is {budget}"
             return f"kept: at most {self._number(self.upper)} in {self.rows:,} rows, the budget is {budget}"
         more = "hide more, or raise the budget"
