@@ -55,17 +55,17 @@ _REDRAWN = (
     "worst-case bound: what the errors of the estimate leave is known from the estimate and the attacks."
 )
 _INDEPENDENT = (
-    "Were the densities exact, the release would be independent of the secret: both divergences 0 at every epsilon, for "
-    "every attacker and any number of features."
+    "Were the densities exact, the release would be independent of the secret: both divergences 0 at every epsilon, "
+    "for every attacker and any number of features."
 )
 _LIMITED = (
-    "Were the densities exact, no row would tell more than {high:.4g} nats for a class nor {low:.4g} against it, and the "
-    "divergence at epsilon {epsilon:.4g} would be at most {forward} forward and {reverse} reverse."
+    "Were the densities exact, no row would tell more than {high:.4g} nats for a class nor {low:.4g} against it, and "
+    "the divergence at epsilon {epsilon:.4g} would be at most {forward} forward and {reverse} reverse."
 )
 _ADDED_ONLY = "The features that are kept come first: all this is about what the others add to them."
 _LOOKS = (
-    "It is about the release by itself. Whoever knows a true value of a row sees whether it was changed and learns from "
-    "that; a second release under another key is a second look."
+    "It is about the release by itself. Whoever knows a true value of a row sees whether it was changed and learns "
+    "from that; a second release under another key is a second look."
 )
 _FALSE_CELLS = "Values that were drawn anew are not the person's own, and nobody can tell which they are."
 _PAPER_FAILS = (

@@ -135,8 +135,10 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         task = self._task(modality)
         if y is None:
             raise LowtideError("Obfuscator requires y to be passed, but the target y is None: give the secret")
-        if utility is not None and task.policy != "fixed":
-            raise LowtideError(f"policy={task.policy!r} does not plan for a utility; leave it out, or use 'fixed'")
+        if utility is not None and task.policy not in ("fixed", "redraw"):
+            raise LowtideError(
+                f"policy={task.policy!r} does not plan for a utility; leave it out, or use 'fixed' or 'redraw'"
+            )
         planner: Planner = modality.planner(X, y, task, groups=groups, utility=utility)
         self.n_features_in_ = planner.width
         if planner.names:

@@ -211,7 +211,7 @@ class TableHider(Hider):
             ids: one value per row that stays with the row; needed where noise is drawn.
         """
         if isinstance(self.policy, RedrawPolicy):
-            raise LowtideError("redraw needs the secret of every row: release a table that has it, with lowtide.release")
+            raise LowtideError("redraw needs the secret of every row: release a table that has it, with release()")
         if isinstance(self.policy, FixedColumns) and not self.mechanism.draws and nw.dependencies.is_into_dataframe(x):
             table, flags = self._redact(x, self.policy.hidden)
         else:

@@ -15,7 +15,14 @@ from scipy import sparse
 
 from lowtide.density.fitting import read_features
 from lowtide.disclose.card import Feature, ReleaseCard
-from lowtide.disclose.certificate import Certificate, certify_fixed, certify_paper, certify_redraw, certify_sequential, safe_prior
+from lowtide.disclose.certificate import (
+    Certificate,
+    certify_fixed,
+    certify_paper,
+    certify_redraw,
+    certify_sequential,
+    safe_prior,
+)
 from lowtide.disclose.membership import membership
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
 from lowtide.disclose.rehearsal import Check, Goal, Rehearsal, Task, Tick, read_secret, read_utility

@@ -20,7 +20,7 @@ from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.features import Features
 from lowtide.tables.cells import scatter
 from lowtide.tables.codes import CodedColumn, count_classes
-from lowtide.tables.redrawing import RedrawColumns, Released, bits_of
+from lowtide.tables.redrawing import RedrawColumns, RedrawnRows, bits_of
 from lowtide.types import Bools, Floats, Ints
 
 _SLOTS = 1 << 20  # of a sketch that counts values; those that share one are counted together
@@ -133,7 +133,7 @@ class RedrawPolicy:
 
     def parts(self) -> Parts:
         """Plain JSON, and the arrays of the steps as tensors."""
-        tensors = {name: torch.from_numpy(np.ascontiguousarray(a)) for name, a in self.columns.arrays().items()}
+        tensors = {name: torch.from_numpy(np.array(a, order="C")) for name, a in self.columns.arrays().items()}
         secret = {"salt": self.secret.salt, "digests": list(self.secret.digests)}
         return {**self.columns.to_config(), "groups": self.groups.tolist(), "secret": secret}, tensors
 
@@ -154,7 +154,7 @@ def codes_of(coded: tuple[CodedColumn, ...], frame: Any) -> Floats:
     return np.column_stack([one.read(held.get_column(own[one.name])) for one in coded])
 
 
-def write_codes(coded: tuple[CodedColumn, ...], frame: Any, found: Released) -> Any:
+def write_codes(coded: tuple[CodedColumn, ...], frame: Any, found: RedrawnRows) -> Any:
     """A data frame with the cells that were changed; all others keep the very values they had."""
     held = nw.from_native(frame, eager_only=True)
     own = {str(name): name for name in held.columns}

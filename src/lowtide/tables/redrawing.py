@@ -31,7 +31,7 @@ _WIDE_PROPOSALS = 48  # with a budget the limits of a step are found from them
 _ROWS_AT_ONCE = 20_000
 
 
-class Released(NamedTuple):
+class RedrawnRows(NamedTuple):
     """What was released of n rows.
 
     Attributes:
@@ -46,7 +46,7 @@ class Released(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class RedrawStep:
+class FeatureStep:
     """One feature.
 
     Attributes:
@@ -140,12 +140,12 @@ class RedrawColumns:
     name: ClassVar[str] = "redraw"
     coded: tuple[CodedColumn, ...]
     kept: tuple[int, ...]
-    passes: tuple[tuple[RedrawStep, ...], ...]
+    passes: tuple[tuple[FeatureStep, ...], ...]
     width: float
     folds: int
     seed: int
 
-    def release(self, codes: Floats, classes: Ints, secret: Ints, ids: Ids, noise: KeyedNoise) -> Released:
+    def release(self, codes: Floats, classes: Ints, secret: Ints, ids: Ids, noise: KeyedNoise) -> RedrawnRows:
         """Release n rows.
 
         Args:
@@ -161,7 +161,7 @@ class RedrawColumns:
             rows.begin()
             for step in steps:
                 rows.follow(step, _stream(noise, number))
-        return Released(rows.codes, ~_same(rows.codes, codes), rows.spent)
+        return RedrawnRows(rows.codes, ~_same(rows.codes, codes), rows.spent)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All numbers of the steps, by name."""
@@ -196,7 +196,7 @@ class RedrawColumns:
                 own = tuple(map(int, columns))
                 before, mine = tuple(coded[j] for j in past), tuple(coded[j] for j in own)
                 density = StepDensity.of_arrays(_under(arrays, f"{number}.{k}.density."), before, mine)
-                steps.append(RedrawStep(own, density, Donors.of_arrays(_under(arrays, f"{number}.{k}.donors."))))
+                steps.append(FeatureStep(own, density, Donors.of_arrays(_under(arrays, f"{number}.{k}.donors."))))
                 past += own
             passes.append(tuple(steps))
         width = np.inf if config["width"] is None else float(config["width"])
@@ -230,7 +230,7 @@ class _Rows:
         own = list(columns)
         return Question(self.codes[:, self.past], self.codes[:, own], self.classes[:, own])
 
-    def follow(self, step: RedrawStep, noise: KeyedNoise) -> None:
+    def follow(self, step: FeatureStep, noise: KeyedNoise) -> None:
         """Release the next feature of all rows."""
         own, asked = list(step.columns), self.question(step.columns)
         name = " + ".join(self.coded[j].name for j in own)
@@ -260,7 +260,7 @@ def fit_redraw(
     noise: KeyedNoise,
     seed: int = 0,
     tick: Callable[[float], None] = lambda _: None,
-) -> tuple[RedrawColumns, Released]:
+) -> tuple[RedrawColumns, RedrawnRows]:
     """Fit the policy on reference rows, releasing them on the way.
 
     Args:
@@ -281,21 +281,21 @@ def fit_redraw(
         The policy, and what it releases of these rows under the noise of the rehearsal.
     """
     rows = _Rows(coded, kept, codes, classes, secret, ids, folds_of(codes, secret, _FOLDS, seed), width)
-    done: list[tuple[RedrawStep, ...]] = []
+    done: list[tuple[FeatureStep, ...]] = []
     number = passes if width == 0 else 1
     for turn in range(number):
         rows.begin()
-        steps: list[RedrawStep] = []
+        steps: list[FeatureStep] = []
         for columns in features if turn % 2 == 0 else reversed(features):
             steps.append(_fit_next(rows, columns, seed + 1000 * turn + len(steps)))
             rows.follow(steps[-1], _stream(noise, turn))
             tick((turn + len(steps) / len(features)) / number)
         done.append(tuple(steps))
     policy = RedrawColumns(coded, kept, tuple(done), width, _FOLDS, seed)
-    return policy, Released(rows.codes, ~_same(rows.codes, codes), rows.spent)
+    return policy, RedrawnRows(rows.codes, ~_same(rows.codes, codes), rows.spent)
 
 
-def _fit_next(rows: _Rows, columns: tuple[int, ...], seed: int) -> RedrawStep:
+def _fit_next(rows: _Rows, columns: tuple[int, ...], seed: int) -> FeatureStep:
     """Fit the density and the donors of the next feature."""
     asked = rows.question(columns)
     before, mine = tuple(rows.coded[j] for j in rows.past), tuple(rows.coded[j] for j in columns)
@@ -303,7 +303,7 @@ def _fit_next(rows: _Rows, columns: tuple[int, ...], seed: int) -> RedrawStep:
     with one_thread():
         density, told = fit_step(before, mine, asked, points, rows.secret, rows.fold, seed=seed)
         kept = theory.keep_probability(told[np.arange(len(told)), rows.secret], 0.0)
-        return RedrawStep(columns, density, Donors.learn(asked.past, points, float(1 - kept.mean()), seed))
+        return FeatureStep(columns, density, Donors.learn(asked.past, points, float(1 - kept.mean()), seed))
 
 
 def _stream(noise: KeyedNoise, number: int) -> KeyedNoise:
