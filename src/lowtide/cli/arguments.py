@@ -182,7 +182,7 @@ class PlanArguments:
     )
     hide: list[str] | None = flag(None, "hide anyway, named as for --keep (repeat)", metavar="FEATURE")
     utility: str | None = flag(None, "column that the release should still predict", metavar="COLUMN")
-    policy: Literal["fixed", "sequential", "paper"] = flag("fixed", "who decides what is hidden")
+    policy: Literal["fixed", "redraw", "sequential", "paper"] = flag("fixed", "what decides what is changed")
     mechanism: str | None = flag(
         None,
         "what hiding does: redact, gaussian, mixed (tables); redact, gaussian (images); drop, mask, replace (texts)",

@@ -199,6 +199,11 @@ class Hider(ABC):
     def names(self) -> tuple[str, ...]:
         """The names of the columns, patches or terms of a release."""
 
+    @property
+    def draws(self) -> bool:
+        """Whether a release draws random numbers, and so takes a key."""
+        return bool(self.mechanism.draws)
+
     @abstractmethod
     def transform(self, x: Any, *, noise: KeyedNoise | None = None, ids: Any = None) -> Any:
         """Hide in samples of the kind; the release.

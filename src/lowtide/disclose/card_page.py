@@ -18,6 +18,10 @@ if TYPE_CHECKING:  # a card makes its page, so the page cannot import the card
 _NAMED = 12  # features listed by name; the JSON has them all
 _DONE = {
     "fixed": "The same features are hidden for everybody.",
+    "redraw": (
+        "Every value is the person's own or was drawn anew, and nobody can tell which: do not use a single record as a "
+        "fact about a person."
+    ),
     "sequential": (
         "Feature by feature, a value is hidden where it would tell too much beyond what was disclosed before."
     ),
@@ -195,8 +199,10 @@ def _done(card: ReleaseCard) -> list[str]:
     lines = [
         f"{_DONE[card.policy]} Mechanism: {_quoted(card.mechanism)}.",
         f"{card.rows} rows, a secret of {card.classes} classes; {_percent(card.changed)} of the values were changed.",
-        f"Hidden for everybody ({len(everybody)} of {len(card.features)}): {_some(list(map(_quoted, everybody)))}.",
     ]
+    if card.policy != "redraw":
+        names = list(map(_quoted, everybody))
+        lines.append(f"Hidden for everybody ({len(names)} of {len(card.features)}): {_some(names)}.")
     if card.order is not None and card.order.shuffled is not None:
         lines.append(f"The rows are in {'random order' if card.order.shuffled else 'the order of the source'}.")
     noised = [_quoted(name) for name in card.parameters.get("noised") or ()]
@@ -212,7 +218,8 @@ def _done(card: ReleaseCard) -> list[str]:
             f"rounded outwards, and show in the release: {_some(learnt)}."
         )
     if partly:
-        lines.append(f"Hidden in some rows ({len(partly)} of {len(card.features)}): {_some(partly)}.")
+        word = "Drawn anew" if card.policy == "redraw" else "Hidden"
+        lines.append(f"{word} in some rows ({len(partly)} of {len(card.features)}): {_some(partly)}.")
     lines += _withheld(card)
     given = {
         name: value

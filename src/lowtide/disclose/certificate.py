@@ -20,11 +20,11 @@ from numpy.typing import ArrayLike
 from lowtide.checks import LowtideError, booleans, check_shape, count, probabilities, within
 from lowtide.disclose.membership import SIDES, Membership
 from lowtide.interface import Guarantee
-from lowtide.theory import composition, hockey_stick, response
+from lowtide.theory import composition, hockey_stick, redraw, response
 from lowtide.theory.shares import lower_limit
 from lowtide.types import Bools, Floats
 
-PolicyName = Literal["fixed", "sequential", "paper"]
+PolicyName = Literal["fixed", "redraw", "sequential", "paper"]
 # hockey_stick is accurate to a relative 1e-9; promises are rounded up by as much.
 _ROUND_UP = 1.0 + 1e-9
 CONFIDENCE = 0.95  # that the shares of all classes lie above their lower limits
@@ -50,6 +50,24 @@ _KEPT = (
     "Some features are shown in every row, whatever they tell, so nothing limits what one row discloses: not even an "
     "exact density would."
 )
+_REDRAWN = (
+    "Every value was kept with a chance that an estimated density gives, and otherwise drawn anew, so there is no "
+    "worst-case bound: what the errors of the estimate leave is known from the estimate and the attacks."
+)
+_INDEPENDENT = (
+    "Were the densities exact, the release would be independent of the secret: both divergences 0 at every epsilon, "
+    "for every attacker and any number of features."
+)
+_LIMITED = (
+    "Were the densities exact, no row would tell more than {high:.4g} nats for a class nor {low:.4g} against it, and "
+    "the divergence at epsilon {epsilon:.4g} would be at most {forward} forward and {reverse} reverse."
+)
+_ADDED_ONLY = "The features that are kept come first: all this is about what the others add to them."
+_LOOKS = (
+    "It is about the release by itself. Whoever knows a true value of a row sees whether it was changed and learns "
+    "from that; a second release under another key is a second look."
+)
+_FALSE_CELLS = "Values that were drawn anew are not the person's own, and nobody can tell which they are."
 _PAPER_FAILS = (
     "No guarantee for the whole release follows from the paper's claim: it looks at the raw past and lets copies of "
     "the secret through, the places of the noise tell about the secret, and it takes a radius for a diameter."
@@ -83,7 +101,7 @@ class Certificate:
     """What holds of one release and what does not.
 
     Attributes:
-        policy: `fixed` (one hidden set for everybody), `sequential` (feature by feature) or `paper`.
+        policy: `fixed` (one hidden set for everybody), `redraw`, `sequential` (feature by feature) or `paper`.
         epsilon: the ε of the policy: of the whole for `fixed`, of each feature for `sequential` and `paper`, the
             running total for `sequential` with one.
         whole: the bound for the whole release.
@@ -214,6 +232,31 @@ def certify_sequential(
         )
     rarest = float(safe_prior(prior, rows)[0])
     return Certificate("sequential", epsilon, limit, tuple(said), membership=membership, rarest_share=rarest)
+
+
+def certify_redraw(
+    epsilon: float, prior: ArrayLike, *, budget: float, kept: bool = False, rows: int | None = None
+) -> Certificate:
+    """Record what redraw rests on: nothing is promised in the worst case.
+
+    Args:
+        epsilon: ε ≥ 0 at which divergences are stated.
+        prior: (|S|,) share of each class.
+        budget: the most, in nats, that a row may tell for a class.
+        kept: whether some features are released as they are.
+        rows: how many rows the shares were counted in; `None` where they are known exactly.
+    """
+    limit, rarest = full_disclosure(epsilon, prior, rows), float(safe_prior(prior, rows)[0])
+    width = redraw.half_width(budget, rarest)
+    said = _INDEPENDENT
+    if 0 < width < np.inf:
+        low, high = redraw.density_limits(width, rarest)
+        forward, reverse = map(rounded_up, redraw.divergence(epsilon, width, rarest))
+        said = _LIMITED.format(high=high, low=-low, epsilon=epsilon, forward=forward, reverse=reverse)
+    elif width > 0:
+        said = "So large a budget limits nothing: no row can tell more."
+    words = (_REDRAWN, said, *([_ADDED_ONLY] if kept else []), _LOOKS, _FALSE_CELLS, *_shares(prior, rows))
+    return Certificate("redraw", budget, limit, words, rarest_share=rarest)
 
 
 def certify_paper(

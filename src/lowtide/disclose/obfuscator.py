@@ -35,7 +35,8 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         estimator: a `TIDE` whose options (features, trim, steps, seed …) the critics take; by default `TIDE()`. Its
             `features` say what may be hidden: of images the side of a patch, 8 by default; of texts what counts as a
             term, by default words that occur twice or more.
-        policy: `fixed` hides the same features for everybody; `sequential` (tables and images) goes through the
+        policy: `fixed` hides the same features for everybody; `redraw` (data frames) keeps each value as often as its
+            density allows and draws others in place of the rest; `sequential` (tables and images) goes through the
             features of each sample and hides what tells too much given what the sample has already disclosed; `paper`
             looks at the raw sample, and is here to reproduce the paper.
         mechanism: what hiding does. Tables: `redact`; `gaussian` noise on numbers; or `mixed`, where `fixed` redacts
@@ -134,8 +135,10 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         task = self._task(modality)
         if y is None:
             raise LowtideError("Obfuscator requires y to be passed, but the target y is None: give the secret")
-        if utility is not None and task.policy != "fixed":
-            raise LowtideError(f"policy={task.policy!r} does not plan for a utility; leave it out, or use 'fixed'")
+        if utility is not None and task.policy not in ("fixed", "redraw"):
+            raise LowtideError(
+                f"policy={task.policy!r} does not plan for a utility; leave it out, or use 'fixed' or 'redraw'"
+            )
         planner: Planner = modality.planner(X, y, task, groups=groups, utility=utility)
         self.n_features_in_ = planner.width
         if planner.names:
@@ -148,9 +151,9 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self._refuse(rehearsal.standing(task))
         self.policy_, self.mechanism_, self.check_ = rehearsal.policy, rehearsal.mechanism, rehearsal.check
         self.leakage_ = self.check_.leakage
-        self._noise = open_noise(self.key_file) if self.mechanism_.draws else None
         self.card_ = rehearsal.card(planner.classes, task)
         self.hider_ = planner.hider(rehearsal, self.card_)
+        self._noise = open_noise(self.key_file) if self.hider_.draws else None
         return self
 
     def transform(self, X: Any, *, ids: Any = None) -> Any:  # noqa: N803
@@ -219,7 +222,17 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             seed=self.random_state,
             certify=self.certify,
             strict=self.strict,
+            row_budget=self._row_budget(),
         )
+
+    def _row_budget(self) -> float:
+        """What `redraw` allows a row to tell for a class, in nats; nothing by default."""
+        if self.policy != "redraw" or self.budget is None:
+            return 0.0
+        budget = Budget.read(self.budget)
+        if budget.unit != "nats":
+            raise LowtideError("the budget of redraw bounds what a row tells, in nats or bits; 0 is the strictest")
+        return budget.limit
 
     def _goal(self, planner: Planner, task: Task) -> Goal | None:
         """What to plan for; a budget that so few samples cannot show is refused or noted before the long work."""
@@ -244,6 +257,8 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _budget(self, modality: Modality) -> Budget | None:
         if self.policy == "paper" and self.budget is not None:
             raise LowtideError("policy='paper' keeps no budget; leave budget out, or use another policy")
+        if self.policy == "redraw":  # its budget is about single rows, and holds by design
+            return None
         if self.budget is not None:
             return Budget.read(self.budget)
         decided = self.policy == "paper" or self.kept is not None

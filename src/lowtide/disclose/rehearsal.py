@@ -115,6 +115,7 @@ class Task:
         seed: the random state of the Obfuscator.
         certify: whether the budget is to be kept against every attacker.
         strict: whether anything but a kept budget is refused.
+        row_budget: of `redraw`, the most that a row may tell for a class, in nats.
     """
 
     policy: PolicyName
@@ -131,6 +132,7 @@ class Task:
     seed: int
     certify: bool = False
     strict: bool = False
+    row_budget: float = 0.0
 
     @property
     def threshold(self) -> float:

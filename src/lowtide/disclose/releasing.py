@@ -109,7 +109,7 @@ def noise_of(made: Plan, plan: Plan | str | Path, key_file: str | Path | None, *
     """Where noise is drawn from: one key for all releases by the plans of a folder, unless fresh noise is asked for."""
     if fresh and key_file is not None:
         raise LowtideError("fresh noise needs a key that nobody keeps; leave out the key file, or fresh_noise")
-    if not made.hider.mechanism.draws:
+    if not made.hider.draws:
         return None
     if fresh:
         note("fresh noise: several releases of the same data under fresh noise average it away")

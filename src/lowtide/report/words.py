@@ -233,6 +233,10 @@ def _there(parts: Sequence[str | None]) -> tuple[str, ...]:
 _NAMED = 24  # features listed by name; the card's JSON has them all
 _DONE = {
     "fixed": "The same {features} are hidden for everybody.",
+    "redraw": (
+        "Every value is the person's own or was drawn anew, and nobody can tell which: do not use a single record as a "
+        "fact about a person."
+    ),
     "sequential": "{Each}, a value is hidden where it would tell too much beyond what was disclosed before.",
     "paper": "{Each}, a value is hidden where it would tell too much beyond the raw values before it.",
 }
@@ -289,8 +293,9 @@ def view_card(card: ReleaseCard, nouns: Nouns, counts: HiddenCounts, *, with_cha
         (nouns.rows.capitalize(), f"{card.rows:,}"),
         ("Values of the secret", str(card.classes)),
         *([(f"{nouns.unit.capitalize()}s changed", percent(card.changed))] if with_change else []),
-        ("Hidden for everybody", _some(everybody, counts.everybody, counts.total, nouns)),
     ]
+    if card.policy != "redraw":
+        facts.append(("Hidden for everybody", _some(everybody, counts.everybody, counts.total, nouns)))
     if card.leakage is not None:
         both = f"{interval(card.leakage)} nats, {interval(card.leakage.bits)} bits"
         facts.append(("Estimated leakage", both if card.leakage.found else unseen(card.leakage, nouns.rows)))
@@ -305,7 +310,8 @@ def view_card(card: ReleaseCard, nouns: Nouns, counts: HiddenCounts, *, with_cha
         )
     if counts.partly:
         names = [f"{plain(feature.name, 60)} ({percent(feature.hidden)})" for feature in partly]
-        facts.append((f"Hidden in some {nouns.rows}", _some(names, counts.partly, counts.total, nouns)))
+        word = "Drawn anew" if card.policy == "redraw" else "Hidden"
+        facts.append((f"{word} in some {nouns.rows}", _some(names, counts.partly, counts.total, nouns)))
     given = {name: value for name, value in card.parameters.items() if value is not None and value not in ("", ())}
     if given:
         facts.append(("Options", "; ".join(f"{plain(name)} = {_shown(value, nouns)}" for name, value in given.items())))

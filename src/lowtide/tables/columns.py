@@ -270,7 +270,7 @@ _FIRST, _LAST = (day.toordinal() - _EPOCH.toordinal() for day in (dt.date(1, 1, 
 _NANOSECOND_DAYS = 106_750
 
 
-def to_dtype(values: Floats32, dtype: np.dtype[Any]) -> NDArray[Any]:
+def to_dtype(values: Floats | Floats32, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Numbers as a NumPy type: rounded for whole numbers and booleans, clipped to what the type can hold."""
     wide = np.asarray(values, dtype=np.float64)
     if dtype.kind == "b":
@@ -285,7 +285,7 @@ def to_dtype(values: Floats32, dtype: np.dtype[Any]) -> NDArray[Any]:
     return wide.astype(object)
 
 
-def to_numbers(values: Floats32, column: Any) -> Any:
+def to_numbers(values: Floats | Floats32, column: Any) -> Any:
     """The same for a column of a data frame."""
     if column.dtype == nw.Boolean:
         return to_dtype(values, np.dtype(bool)).tolist()
@@ -298,7 +298,7 @@ def to_numbers(values: Floats32, column: Any) -> Any:
     return to_dtype(values, np.dtype(str(column.dtype).lower()))
 
 
-def to_dates(days: Floats32, column: Any, leakage: DateUnit) -> list[Any]:
+def to_dates(days: Floats | Floats32, column: Any, leakage: DateUnit) -> list[Any]:
     """Days since 1970-01-01 as dates of a column's type, in its time zone.
 
     Args:

@@ -22,6 +22,7 @@ from lowtide.table_files.shuffling import read_places
 from lowtide.tables.encoder import MOST_CATEGORIES, category_cap, read_shown, read_table, take_rows
 from lowtide.tables.options import TableOptions
 from lowtide.tables.policies import FixedColumns
+from lowtide.tables.redraw_policy import RedrawPolicy
 from lowtide.tables.scan import UNJUDGED, Description, describe
 from lowtide.types import Ints
 
@@ -171,11 +172,14 @@ def view_plan(plan: Plan) -> PlanView:
         (name, f"{share:.0%}", "" if not marginal or np.isnan(marginal[name]) else f"{marginal[name]:.4f}")
         for name, share in sorted(shares.items(), key=lambda pair: (-pair[1], -marginal.get(pair[0], 0.0)))
     )
+    table = TextTable("What is hidden", ("column", "rows hidden", "nats it carries"), rows)
+    if isinstance(policy, RedrawPolicy):
+        table = TextTable("What is drawn anew", ("column", "rows changed"), tuple(row[:2] for row in rows))
     config, _ = plan.hider.parts()
-    for part, inside in (("policy", "density"), ("mechanism", "private")):
-        config[part] = {name: value for name, value in config[part].items() if name != inside}
+    for part, inside in (("policy", ("density", "coded", "secret")), ("mechanism", ("private",))):
+        config[part] = {name: value for name, value in config[part].items() if name not in inside}
     return PlanView(
-        (TextTable("What is hidden", ("column", "rows hidden", "nats it carries"), rows),),
+        (table,),
         tuple(f"also blank, since it cannot be judged: {name}" for name in plan.layout["blank"]),
         {**plan.layout, "policy": config["policy"], "mechanism": config["mechanism"]},
         "it holds ranges and categories of your data",

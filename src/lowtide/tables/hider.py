@@ -28,6 +28,7 @@ from lowtide.tables.encoder import TableEncoder
 from lowtide.tables.layout import column_names, column_starts, owners
 from lowtide.tables.mechanism import TableMechanism
 from lowtide.tables.policies import ColumnPolicy, FixedColumns, PaperColumns, SequentialColumns
+from lowtide.tables.redraw_policy import Frequencies, RedrawPolicy
 from lowtide.types import Bools, Floats32
 
 
@@ -164,7 +165,7 @@ class Disclosed(NamedTuple):
 
 
 _POLICIES: dict[str, Callable[..., ColumnPolicy]] = {
-    policy.name: policy.read for policy in (FixedColumns, SequentialColumns, PaperColumns)
+    policy.name: policy.read for policy in (FixedColumns, RedrawPolicy, SequentialColumns, PaperColumns)
 }
 
 
@@ -188,6 +189,11 @@ class TableHider(Hider):
         """The names of the columns."""
         return column_names(self.mechanism.encoder)
 
+    @property
+    def draws(self) -> bool:
+        """Whether a release draws random numbers."""
+        return self.mechanism.draws or isinstance(self.policy, RedrawPolicy)
+
     def transform(self, x: Any, *, noise: KeyedNoise | None = None, ids: Any = None) -> Any:
         """Hide in a table; arguments as in `release`."""
         return self.release(x, noise=noise, ids=ids)[0]
@@ -204,6 +210,8 @@ class TableHider(Hider):
             noise: where noise is drawn from, if the mechanism draws any.
             ids: one value per row that stays with the row; needed where noise is drawn.
         """
+        if isinstance(self.policy, RedrawPolicy):
+            raise LowtideError("redraw needs the secret of every row: release a table that has it, with release()")
         if isinstance(self.policy, FixedColumns) and not self.mechanism.draws and nw.dependencies.is_into_dataframe(x):
             table, flags = self._redact(x, self.policy.hidden)
         else:
@@ -214,6 +222,16 @@ class TableHider(Hider):
         shown = ~flags[:, owners(self.mechanism.encoder, self.mechanism.features)]
         table, blank, beyond = withhold_new(table, self.mechanism.encoder, shown, self.mechanism.fill)
         return Disclosed(table, flags, blank, beyond)
+
+    def redraw(
+        self, x: Any, secret: Any, *, noise: KeyedNoise, ids: Any, counts: Frequencies | None = None
+    ) -> Disclosed:
+        """Redraw in a data frame; arguments as in `RedrawPolicy.release`."""
+        if not isinstance(self.policy, RedrawPolicy):
+            raise LowtideError(f"the policy {self.policy.name!r} draws nothing anew; call disclose()")
+        refuse_new_columns(x, self.mechanism.encoder)
+        table, changed = self.policy.release(x, secret, noise=noise, ids=ids, counts=counts)
+        return Disclosed(table, changed, 0, 0)
 
     def flags(self, x: Any, *, noise: KeyedNoise | None = None, ids: Any = None) -> Bools:
         """What is hidden of each row, (n, m); arguments as in `release`."""

@@ -52,7 +52,7 @@ class TableModality:
         counted="features",
     )
     options: type[Any] = TableOptions
-    policies: tuple[str, ...] = ("fixed", "sequential", "paper")
+    policies: tuple[str, ...] = ("fixed", "redraw", "sequential", "paper")
     mechanisms: tuple[str, ...] = ("redact", "gaussian", "mixed")
     default_budget = TableOptions.default_budget
 

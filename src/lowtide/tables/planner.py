@@ -15,7 +15,14 @@ from scipy import sparse
 
 from lowtide.density.fitting import read_features
 from lowtide.disclose.card import Feature, ReleaseCard
-from lowtide.disclose.certificate import Certificate, certify_fixed, certify_paper, certify_sequential, safe_prior
+from lowtide.disclose.certificate import (
+    Certificate,
+    certify_fixed,
+    certify_paper,
+    certify_redraw,
+    certify_sequential,
+    safe_prior,
+)
 from lowtide.disclose.membership import membership
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
 from lowtide.disclose.rehearsal import Check, Goal, Rehearsal, Task, Tick, read_secret, read_utility
@@ -31,6 +38,7 @@ from lowtide.tables.noising import noise_instead
 from lowtide.tables.planning_attackers import LabelledRows
 from lowtide.tables.policies import ColumnPolicy, FixedColumns, PaperColumns
 from lowtide.tables.problem import TableProblem, keep_share, make_plan, make_sequential, refuse_few
+from lowtide.tables.redraw_planning import rehearse_redraw
 from lowtide.types import Bools
 
 _PAPER_NOISE = 1.0  # λ of the paper's experiments
@@ -142,8 +150,8 @@ class TablePlanner:
 
     def rehearse(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         """Plan, and attack a rehearsal of the release."""
-        plan = {"fixed": self._fixed, "sequential": self._sequential, "paper": self._paper}[self.task.policy]
-        return plan(goal, tick)
+        ways = {"fixed": self._fixed, "redraw": self._redraw, "sequential": self._sequential, "paper": self._paper}
+        return ways[self.task.policy](goal, tick)
 
     def hider(self, rehearsal: Rehearsal, card: ReleaseCard) -> TableHider:
         """The frozen result."""
@@ -180,6 +188,29 @@ class TablePlanner:
             tick=lambda done: tick(0.8 + 0.2 * done),
         )
         return replace(policy, curve=(*policy.curve, *points)), noised or check, mechanism
+
+    def _redraw(self, goal: Goal | None, tick: Tick) -> Rehearsal:
+        problem, budget = self.problem, self.task.row_budget
+        rows, kept = len(problem.data.codes), bool(problem.keep.any())
+        found = rehearse_redraw(problem, self.x, budget, lambda done: tick(0.9 * done))
+        certificate = certify_redraw(self.task.stated_at, self.classes.prior, budget=budget, kept=kept, rows=rows)
+        shares = zip(problem.features.names, found.changed.mean(axis=0), strict=True)
+        return Rehearsal(
+            found.policy,
+            problem.mechanism,
+            found.check,
+            certificate,
+            features=tuple(Feature(*pair) for pair in shares),
+            rows=rows,
+            changed=float(found.changed[:, owners(problem.mechanism.encoder, problem.features)].mean()),
+            described="redraw",
+            parameters={
+                "row budget, nats": budget,
+                "order": found.order,
+                "passes": len(found.policy.columns.passes),
+                "keep": listed(self.task.keep),
+            },
+        )
 
     def _sequential(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         problem, mechanism, prior = self.problem, self.problem.mechanism, self.classes.prior

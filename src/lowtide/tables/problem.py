@@ -27,8 +27,8 @@ from lowtide.tables.surface import read_columns
 from lowtide.theory.counts import count_cells
 from lowtide.types import Bools, Floats, Floats32, Ints
 
-_PANEL = ("logistic regression", "boosted trees")
-_ATTACKED_ROWS = 20_000
+PANEL = ("logistic regression", "boosted trees")
+ATTACKED_ROWS = 20_000
 _JUDGING = 0.4  # share of the rows
 _TIGHTER = 0.5  # how the threshold of the sequential policy shrinks while its release tells too much
 _TIGHTENINGS = 6
@@ -152,7 +152,7 @@ class TableProblem:
         options = replace(self.options, seed=self.options.seed + 7)
         leakage = estimate(seen, codes, classes, options, judged=self.judged, level=level, tick=tick)
         some = sample_with_classes(
-            codes, _ATTACKED_ROWS, LEAST_PER_CLASS, generator(self.options.seed, "table attacked rows")
+            codes, ATTACKED_ROWS, LEAST_PER_CLASS, generator(self.options.seed, "table attacked rows")
         )
         looked: Any = seen[some]
         if self.table is not None:
@@ -160,7 +160,7 @@ class TableProblem:
         attacks = attack(
             looked,
             codes[some],
-            attackers=_PANEL if self.table is None else (*_PANEL, "surface"),
+            attackers=PANEL if self.table is None else (*PANEL, "surface"),
             test=self.judged[some],
             seed=self.options.seed,
             level=level,

@@ -27,6 +27,7 @@ from lowtide.tables.dataset import read_types
 from lowtide.tables.hider import Disclosed
 from lowtide.tables.layout import owners
 from lowtide.tables.options import TableOptions
+from lowtide.tables.redraw_policy import Frequencies, RedrawPolicy
 
 
 def check_columns(plan: Plan, names: Sequence[str]) -> None:
@@ -41,7 +42,14 @@ def check_columns(plan: Plan, names: Sequence[str]) -> None:
         )
 
 
-def release_table(table: pa.Table, plan: Plan, *, noise: KeyedNoise | None = None, ids: str | None = None) -> Disclosed:
+def release_table(
+    table: pa.Table,
+    plan: Plan,
+    *,
+    noise: KeyedNoise | None = None,
+    ids: str | None = None,
+    counts: Frequencies | None = None,
+) -> Disclosed:
     """Release a table of the plan's columns, with the secret's column or without it.
 
     Args:
@@ -49,11 +57,12 @@ def release_table(table: pa.Table, plan: Plan, *, noise: KeyedNoise | None = Non
         plan: what to hide.
         noise: where noise is drawn from, if any is.
         ids: the column that identifies rows, needed where noise is drawn.
+        counts: how often values occur in the whole file, for a plan that draws values anew.
     """
     check_columns(plan, table.column_names)
     rows = table.select([name for name in table.column_names if name in plan.hider.mechanism.encoder.names])
     given = None if ids is None else np.asarray(table[ids].to_pylist())
-    found = plan.hider.disclose(rows, noise=noise, ids=given)
+    found = _disclosed(rows, table, plan, noise, given, counts)
     columns = {name: found.table[name] for name in found.table.column_names}
     columns = _with_judged_scales(columns, found.flags, plan)
     columns |= {name: _blank(table[name]) for name in plan.layout["blank"]}
@@ -65,6 +74,35 @@ def release_table(table: pa.Table, plan: Plan, *, noise: KeyedNoise | None = Non
     return found._replace(
         table=pa.Table.from_arrays([columns[field.name] for field in fields], schema=pa.schema(fields))
     )
+
+
+def _disclosed(
+    rows: Any, table: Any, plan: Plan, noise: KeyedNoise | None, ids: Any, counts: Frequencies | None = None
+) -> Disclosed:
+    """Hide in the judged columns `rows` of a table, or draw them anew given the secret that the table holds."""
+    if not isinstance(plan.hider.policy, RedrawPolicy):
+        return plan.hider.disclose(rows, noise=noise, ids=ids)
+    frame = nw.from_native(table, eager_only=True)
+    if plan.secret not in frame.columns:
+        raise LowtideError(
+            f"redraw needs the secret of every row, and this table has no column {plan.secret!r}; give a table that "
+            "has it (it is never released), or make a plan with policy 'fixed'"
+        )
+    if noise is None:
+        raise LowtideError("redraw draws random numbers, and there is no key to draw them with; give a key file")
+    values = secret_texts(frame.get_column(plan.secret))
+    return plan.hider.redraw(rows, values, noise=noise, ids=ids, counts=counts)
+
+
+def secret_texts(column: Any) -> list[str]:
+    """The secret of each row as the labels of a plan print; a missing one as the word that no label is."""
+    array = column.to_arrow() if not isinstance(column, pa.ChunkedArray) else column
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        array = pc.cast(array, kind.value_type)
+    if pa.types.is_temporal(array.type) or pa.types.is_decimal(array.type):
+        array = pc.cast(array, pa.string())
+    return [str(value) for value in array.to_pylist()]
 
 
 def _with_judged_scales(columns: dict[str, Any], flags: Any, plan: Plan) -> dict[str, Any]:
@@ -86,7 +124,7 @@ def release_frame(x: Any, plan: Plan, *, noise: KeyedNoise | None, ids: Any) -> 
     check_columns(plan, frame.columns)
     mechanism = plan.hider.mechanism
     judged = frame.select([name for name in frame.columns if name in mechanism.encoder.names])
-    found = plan.hider.disclose(judged.to_native(), noise=noise, ids=ids)
+    found = _disclosed(judged.to_native(), frame.to_native(), plan, noise, ids)
     columns = [frame[name] for name in plan.layout["kept"]]
     columns += [_blank_series(frame[name], mechanism.fill) for name in plan.layout["blank"]]
     result = nw.from_native(found.table, eager_only=True).with_columns(*columns)
@@ -131,7 +169,7 @@ class TableJob:
     def __init__(self, source: Path, plan: Plan, options: TableOptions) -> None:
         self._source, self._plan, self._encoding = source, plan, options.encoding
         self._shuffling = Shuffling()
-        draws = plan.hider.mechanism.draws
+        draws = plan.hider.draws
         if draws and options.ids is None:
             raise LowtideError(
                 "this plan draws noise, which belongs to a row and stays with it: name the column that tells rows "
@@ -143,6 +181,7 @@ class TableJob:
         self._ids = ids if draws else None
         check_columns(plan, self._schema.names)  # before a key is made
         self._seen: list[Any] = []
+        self._counts: Frequencies | None = None
 
     def sink(self, out: Path, staged: Callable[..., Path]) -> TableSink:
         """A file of the format that its suffix says."""
@@ -155,11 +194,19 @@ class TableJob:
 
     def batches(self) -> Iterator[pa.Table]:
         """Tables of one schema."""
-        return self._shuffling.batches(batches(self._source, like=self._schema, encoding=self._encoding))
+        policy = self._plan.hider.policy
+        if isinstance(policy, RedrawPolicy):  # how often a value occurs is known only when all have been seen
+            self._counts = policy.counted()
+            for batch in self._read():
+                self._counts.add(policy.codes(batch))
+        return self._shuffling.batches(self._read())
+
+    def _read(self) -> Iterator[pa.Table]:
+        return batches(self._source, like=self._schema, encoding=self._encoding)
 
     def change(self, batch: pa.Table, noise: KeyedNoise | None) -> Changed:
         """Hide in one table what the plan says."""
-        found = release_table(batch, self._plan, noise=noise, ids=self._ids)
+        found = release_table(batch, self._plan, noise=noise, ids=self._ids, counts=self._counts)
         if self._ids is not None:
             self._seen.append(row_ids(batch[self._ids].to_pylist(), len(batch)))
         return _changed(found, self._plan)

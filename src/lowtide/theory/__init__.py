@@ -1,5 +1,5 @@
-"""Closed forms: the hockey-stick divergence, randomised response, calibration, composition, sample sizes, shares."""
+"""Closed forms: hockey-stick divergence, randomised response, redraw, calibration, composition, sizes and shares."""
 
-from lowtide.theory import calibration, composition, hockey_stick, response, sample_size, shares
+from lowtide.theory import calibration, composition, hockey_stick, redraw, response, sample_size, shares
 
-__all__ = ["calibration", "composition", "hockey_stick", "response", "sample_size", "shares"]
+__all__ = ["calibration", "composition", "hockey_stick", "redraw", "response", "sample_size", "shares"]

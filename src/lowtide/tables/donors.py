@@ -1,0 +1,156 @@
+"""Where redrawn values come from: the law of a feature given what a row has released, the same for every class.
+
+A tree over what was released sorts rows into leaves; each leaf keeps how often every point (a combination of cells that
+enough rows show) occurs in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.tree import DecisionTreeRegressor
+
+from lowtide.tables.codes import FEWEST, CodedColumn
+from lowtide.types import Floats, Ints
+
+_LEAVES = 128
+_LEAF_SHARE, _LEAF_ROWS = 1 / 200, 20  # the fewest rows of a leaf
+_POOLED = 2.0  # rows' worth of the law of all leaves together that every leaf is given
+_TARGETS = 8  # indicators of points that a tree looks at, the most frequent ones
+_GONE = -1e12  # what a tree reads where a value is missing
+
+
+@dataclass(frozen=True, eq=False)
+class Donors:
+    """The law of one feature, given what was released before it.
+
+    Attributes:
+        points: (k, columns + count classes) cells of the feature's columns, and how often the numbers of those with
+            ranges occur.
+        chances: (leaves, k) cumulative, the last column is 1.
+        twins: (k,) how many different numbers stand for a point whose numbers occur more than once; 0 for any number.
+        column: (nodes,) of the tree: which released column a node looks at; −1 for a leaf.
+        threshold: (nodes,) rows up to it go left.
+        left: (nodes,) the node on the left.
+        right: (nodes,) the node on the right.
+        leaf: (nodes,) the number of each leaf.
+    """
+
+    points: Ints
+    chances: Floats
+    twins: Ints
+    column: Ints
+    threshold: Floats
+    left: Ints
+    right: Ints
+    leaf: Ints
+
+    @classmethod
+    def learn(cls, past: Floats, points: Ints, redrawn: float, seed: int) -> Donors:
+        """Learn from n rows.
+
+        Args:
+            past: (n, released) codes of what they released.
+            points: (n, columns) the point of each row: cells, then count classes.
+            redrawn: about which share of the rows will be drawn anew.
+            seed: of the tree.
+        """
+        distinct, place, counts = np.unique(points, axis=0, return_inverse=True, return_counts=True)
+        known = np.asarray((distinct >= 0).all(axis=1))
+        common = known & (counts >= FEWEST)
+        if not common.any():
+            common = known
+        number = np.cumsum(common) - 1
+        own = np.where(common[place.ravel()], number[place.ravel()], -1)
+        tree, leaf = _grow(past, own, seed)
+        table = np.zeros((int(leaf.max()) + 1, int(common.sum())))
+        np.add.at(table, (leaf[own >= 0], own[own >= 0]), 1.0)
+        table += _POOLED * table.sum(axis=0) / max(1.0, table.sum())
+        chances = np.cumsum(table, axis=1)
+        rows = counts[common] * redrawn
+        return cls(distinct[common].astype(np.int64), chances / chances[:, -1:], np.ceil(rows).astype(np.int64), *tree)
+
+    def leaves(self, past: Floats) -> Ints:
+        """The leaf (n,) of rows that released `past` (n, released)."""
+        at = np.zeros(len(past), dtype=np.intp)
+        rows = np.nan_to_num(past, nan=_GONE)
+        while True:
+            column = self.column[at]
+            inner = np.flatnonzero(column >= 0)
+            if not len(inner):
+                return self.leaf[at]
+            node = at[inner]
+            below = rows[inner, column[inner]] <= self.threshold[node]
+            at[inner] = np.where(below, self.left[node], self.right[node])
+
+    def propose(self, leaves: Ints, uniform: Floats) -> Ints:
+        """A point, by its number, for each row and draw: (n, draws) from numbers in (0, 1)."""
+        found = np.empty(uniform.shape, dtype=np.intp)
+        for leaf in np.unique(leaves):
+            rows = leaves == leaf
+            found[rows] = np.searchsorted(self.chances[leaf], uniform[rows], side="right")
+        return np.minimum(found, len(self.points) - 1)
+
+    def draw(self, coded: tuple[CodedColumn, ...], numbers: Ints, uniform: Floats) -> tuple[Floats, Ints]:
+        """Codes (…, columns) and count classes (…, columns) for points by their number (…).
+
+        Args:
+            coded: the columns of the feature.
+            numbers: of the points.
+            uniform: (…) in (0, 1), which number of a range is taken.
+        """
+        codes = np.empty((*numbers.shape, len(coded)))
+        classes = np.zeros((*numbers.shape, len(coded)), dtype=np.intp)
+        column = len(coded)
+        for j, own in enumerate(coded):
+            cell = self.points[numbers, j]
+            place = uniform
+            if own.has_ranges:
+                classes[..., j] = self.points[numbers, column]
+                column += 1
+                # Numbers that occur twice or more are drawn from few, so that they will occur so often again.
+                few = np.maximum(1, self.twins[numbers] // (2 ** classes[..., j])).astype(np.float64)
+                coarse = (np.floor(uniform * few) + 0.5) / few
+                place = np.where(classes[..., j] > 0, coarse, uniform)
+            codes[..., j] = own.draw(cell, place)
+        return codes, classes
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All there is, by name."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Donors:
+        """Rebuild what `arrays` gave."""
+        return cls(**{name: arrays[name] for name in cls.__dataclass_fields__})
+
+
+def _grow(past: Floats, own: Ints, seed: int) -> tuple[tuple[Ints, Floats, Ints, Ints, Ints], Ints]:
+    """A tree that predicts points from the past: its arrays, and the leaf (n,) of each row."""
+    if past.shape[1] == 0 or own.max() < 1:
+        nothing = np.zeros(1, dtype=np.int64)
+        return (nothing - 1, np.zeros(1), nothing, nothing, nothing), np.zeros(len(own), dtype=np.intp)
+    frequent = np.argsort(-np.bincount(own[own >= 0]), kind="stable")[:_TARGETS]
+    targets = np.column_stack([own[:, None] == frequent, own / max(1, own.max())]).astype(np.float64)
+    tree = DecisionTreeRegressor(
+        max_leaf_nodes=_LEAVES,
+        min_samples_leaf=max(_LEAF_ROWS, int(len(own) * _LEAF_SHARE)),
+        random_state=seed % 2**31,
+    )
+    rows = np.nan_to_num(past, nan=_GONE).astype(np.float32)
+    tree.fit(rows, targets)
+    nodes = tree.tree_
+    is_leaf = nodes.children_left < 0
+    number = np.cumsum(is_leaf) - 1
+    arrays = (
+        np.where(is_leaf, -1, nodes.feature).astype(np.int64),
+        np.where(is_leaf, 0.0, nodes.threshold),
+        np.where(is_leaf, 0, nodes.children_left).astype(np.int64),
+        np.where(is_leaf, 0, nodes.children_right).astype(np.int64),
+        np.where(is_leaf, number, 0).astype(np.int64),
+    )
+    return arrays, number[tree.apply(rows)]

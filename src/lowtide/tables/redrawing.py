@@ -1,0 +1,363 @@
+"""The policy `redraw`: every value is kept as often as its density allows, and otherwise drawn anew.
+
+Features are released one after the other. The density of each is fitted on what rows have released before it, by the
+very draws of a rehearsal, so that it knows the pasts it is asked about. A row is always asked about by models that were
+fitted without it, and without its copies: its fold follows from its values.
+
+A second pass, in the reverse order, does the same to what the first has released. With exact densities it finds nothing
+to do; with estimated ones it removes most of what their errors have left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lowtide.disclose.noise import Ids, KeyedNoise
+from lowtide.tables.codes import CodedColumn, points_of
+from lowtide.tables.donors import Donors
+from lowtide.tables.step_density import Question, StepDensity, fit_step
+from lowtide.theory import redraw as theory
+from lowtide.training import one_thread
+from lowtide.types import Bools, Floats, Ints
+
+_FOLDS = 5
+_PROPOSALS = 24
+_WIDE_PROPOSALS = 48  # with a budget the limits of a step are found from them
+_ROWS_AT_ONCE = 20_000
+
+
+class RedrawnRows(NamedTuple):
+    """What was released of n rows.
+
+    Attributes:
+        codes: (n, columns).
+        changed: (n, columns) whether each value is another than it was.
+        spent: (n,) `log P'_s/R` of each row, by the densities of the plan.
+    """
+
+    codes: Floats
+    changed: Bools
+    spent: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureStep:
+    """One feature.
+
+    Attributes:
+        columns: which columns it has; they are drawn together.
+        density: what a candidate tells.
+        donors: the law that proposals come from.
+    """
+
+    columns: tuple[int, ...]
+    density: StepDensity
+    donors: Donors
+
+    def apply(
+        self, asked: Question, secret: Ints, fold: Ints, spent: Floats, draw: Callable[[Any, int], Floats], width: float
+    ) -> tuple[Floats, Ints, Floats]:
+        """Release the feature of n rows: its codes and count classes (n, columns), and what is spent (n,) afterwards.
+
+        Args:
+            asked: what the rows have released, and their own values.
+            secret: (n,) their classes.
+            fold: (n,) their folds.
+            spent: (n,) what was spent before.
+            draw: numbers in (0, 1) for some rows and a place.
+            width: how far `log P'_s/R` of a row may be from 0.
+        """
+        every = np.arange(len(secret))
+        unknown = (np.column_stack([own.cell(asked.codes[:, j]) for j, own in enumerate(self.density.own)]) < 0).any(1)
+        told = np.where(unknown, np.inf, self.density.about(asked, fold)[every, secret])
+        if width == 0:
+            kept = draw(every, 0) < theory.keep_probability(told, 0.0)
+            floor, cap, out = np.zeros(len(secret)), np.zeros(len(secret)), np.flatnonzero(~kept)
+            proposals = self._propose(asked.take(out), secret[out], fold[out], lambda k: draw(out, k), _PROPOSALS)
+        else:
+            proposals = self._propose(asked, secret, fold, lambda k: draw(every, k), _WIDE_PROPOSALS)
+            shift = np.log(np.exp(proposals.told).mean(axis=1))  # Σ Q e^i = 1
+            proposals = proposals._replace(told=proposals.told - shift[:, None])
+            told = told - shift
+            limits = np.minimum(-width - spent, 0.0), np.maximum(width - spent, 0.0)
+            floor, cap = theory.levels(proposals.told, 1 / _WIDE_PROPOSALS, *limits)
+            kept = draw(every, 0) < theory.keep_probability(told, cap)
+            out = np.flatnonzero(~kept)
+            proposals = Proposals(proposals.codes[out], proposals.classes[out], proposals.told[out])
+        codes, classes, chosen = asked.codes.copy(), asked.classes.copy(), told.copy()
+        if len(out):
+            place = _pick(proposals.told, floor[out], draw(out, 2 * _WIDE_PROPOSALS + 1))
+            each = np.arange(len(out))
+            codes[out], classes[out] = proposals.codes[each, place], proposals.classes[each, place]
+            chosen[out] = proposals.told[each, place]
+        return codes, classes, spent + np.clip(chosen, floor, cap)
+
+    def _propose(
+        self, asked: Question, secret: Ints, fold: Ints, draw: Callable[[int], Floats], number: int
+    ) -> Proposals:
+        """Values that may stand in for those of n rows, and what each tells about the row's class."""
+        n = len(secret)
+        if n == 0:
+            nothing = np.zeros((0, number, len(self.columns)))
+            return Proposals(nothing, nothing.astype(np.intp), nothing[:, :, 0])
+        which = np.stack([draw(2 * k + 1) for k in range(number)], axis=1)
+        points = self.donors.propose(self.donors.leaves(asked.past), which)
+        within = np.stack([draw(2 * k + 2) for k in range(number)], axis=1)
+        codes, classes = self.donors.draw(self.density.own, points, within)
+        flat = Question(
+            np.repeat(asked.past, number, axis=0), codes.reshape(n * number, -1), classes.reshape(n * number, -1)
+        )
+        told = self.density.about(flat, np.repeat(fold, number))
+        return Proposals(codes, classes, told[np.arange(n * number), np.repeat(secret, number)].reshape(n, number))
+
+
+class Proposals(NamedTuple):
+    """Values that may stand in for others: codes and count classes (n, proposals, columns), and what each tells."""
+
+    codes: Floats
+    classes: Ints
+    told: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class RedrawColumns:
+    """A fitted policy.
+
+    Attributes:
+        coded: how the columns are coded, in the order of the table.
+        kept: columns that are released as they are, before all others.
+        passes: the features in the order of their release, for each pass.
+        width: how far `log P'_s/R` of a row may be from 0, the same for all classes.
+        folds: how many there are.
+        seed: of the folds.
+    """
+
+    name: ClassVar[str] = "redraw"
+    coded: tuple[CodedColumn, ...]
+    kept: tuple[int, ...]
+    passes: tuple[tuple[FeatureStep, ...], ...]
+    width: float
+    folds: int
+    seed: int
+
+    def release(self, codes: Floats, classes: Ints, secret: Ints, ids: Ids, noise: KeyedNoise) -> RedrawnRows:
+        """Release n rows.
+
+        Args:
+            codes: (n, columns) as `coded` reads them.
+            classes: (n, columns) how often each number occurs in the whole table, in classes.
+            secret: (n,) the class of each row.
+            ids: (n,) of the rows.
+            noise: where draws come from.
+        """
+        fold = folds_of(codes, secret, self.folds, self.seed)
+        rows = _Rows(self.coded, self.kept, codes, classes, secret, ids, fold, self.width)
+        for number, steps in enumerate(self.passes):
+            rows.begin()
+            for step in steps:
+                rows.follow(step, _stream(noise, number))
+        return RedrawnRows(rows.codes, ~_same(rows.codes, codes), rows.spent)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All numbers of the steps, by name."""
+        found: dict[str, NDArray[Any]] = {}
+        for number, steps in enumerate(self.passes):
+            for k, step in enumerate(steps):
+                for part, arrays in (("density", step.density.arrays()), ("donors", step.donors.arrays())):
+                    found |= {f"{number}.{k}.{part}.{name}": array for name, array in arrays.items()}
+        return found
+
+    def to_config(self) -> dict[str, Any]:
+        """What is not an array, as plain JSON."""
+        return {
+            "name": self.name,
+            "coded": [own.to_config() for own in self.coded],
+            "kept": list(self.kept),
+            "passes": [[list(step.columns) for step in steps] for steps in self.passes],
+            "width": None if np.isinf(self.width) else self.width,
+            "folds": self.folds,
+            "seed": self.seed,
+        }
+
+    @classmethod
+    def read(cls, config: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> RedrawColumns:
+        """Rebuild what `to_config` and `arrays` gave."""
+        coded = tuple(CodedColumn.from_config(own) for own in config["coded"])
+        kept = tuple(map(int, config["kept"]))
+        passes = []
+        for number, listed in enumerate(config["passes"]):
+            past, steps = list(kept), []
+            for k, columns in enumerate(listed):
+                own = tuple(map(int, columns))
+                before, mine = tuple(coded[j] for j in past), tuple(coded[j] for j in own)
+                density = StepDensity.of_arrays(_under(arrays, f"{number}.{k}.density."), before, mine)
+                steps.append(FeatureStep(own, density, Donors.of_arrays(_under(arrays, f"{number}.{k}.donors."))))
+                past += own
+            passes.append(tuple(steps))
+        width = np.inf if config["width"] is None else float(config["width"])
+        return cls(coded, kept, tuple(passes), width, int(config["folds"]), int(config["seed"]))
+
+
+class _Rows:
+    """Rows on their way through the passes."""
+
+    def __init__(
+        self,
+        coded: tuple[CodedColumn, ...],
+        kept: tuple[int, ...],
+        codes: Floats,
+        classes: Ints,
+        secret: Ints,
+        ids: Ids,
+        fold: Ints,
+        width: float,
+    ) -> None:
+        self.coded, self.kept, self.secret, self.ids, self.fold, self.width = coded, kept, secret, ids, fold, width
+        self.codes, self.classes, self.spent = codes.copy(), classes.copy(), np.zeros(len(codes))
+        self.past: list[int] = []
+
+    def begin(self) -> None:
+        """Begin a pass: nothing but what is kept has been released in it."""
+        self.past, self.spent = list(self.kept), np.zeros(len(self.codes))
+
+    def question(self, columns: tuple[int, ...]) -> Question:
+        """What a density is asked when these columns are next."""
+        own = list(columns)
+        return Question(self.codes[:, self.past], self.codes[:, own], self.classes[:, own])
+
+    def follow(self, step: FeatureStep, noise: KeyedNoise) -> None:
+        """Release the next feature of all rows."""
+        own, asked = list(step.columns), self.question(step.columns)
+        name = " + ".join(self.coded[j].name for j in own)
+        with one_thread():
+            for start in range(0, len(self.codes), _ROWS_AT_ONCE):
+                rows = np.arange(start, min(start + _ROWS_AT_ONCE, len(self.codes)))
+                part = asked.take(rows)
+                draw = drawing(noise, name, self.ids[rows], part.codes)
+                codes, classes, self.spent[rows] = step.apply(
+                    part, self.secret[rows], self.fold[rows], self.spent[rows], draw, self.width
+                )
+                self.codes[rows[:, None], own], self.classes[rows[:, None], own] = codes, classes
+        self.past += own
+
+
+def fit_redraw(
+    coded: tuple[CodedColumn, ...],
+    codes: Floats,
+    classes: Ints,
+    secret: Ints,
+    ids: Ids,
+    *,
+    features: Sequence[tuple[int, ...]],
+    kept: tuple[int, ...] = (),
+    width: float = 0.0,
+    passes: int = 2,
+    noise: KeyedNoise,
+    seed: int = 0,
+    tick: Callable[[float], None] = lambda _: None,
+) -> tuple[RedrawColumns, RedrawnRows]:
+    """Fit the policy on reference rows, releasing them on the way.
+
+    Args:
+        coded: how the columns are coded.
+        codes: (n, columns).
+        classes: (n, columns) how often each number occurs, in classes.
+        secret: (n,) classes, coded 0 … |S|−1.
+        ids: (n,) of the rows.
+        features: groups of columns that are drawn together, in the order of release, without those that are kept.
+        kept: columns that are released as they are.
+        width: how far `log P'_s/R` of a row may be from 0; only with 0 there is more than one pass.
+        passes: how many there are; every second one is in the reverse order.
+        noise: of the rehearsal.
+        seed: of folds and trees.
+        tick: called with the share of the work that is done.
+
+    Returns:
+        The policy, and what it releases of these rows under the noise of the rehearsal.
+    """
+    rows = _Rows(coded, kept, codes, classes, secret, ids, folds_of(codes, secret, _FOLDS, seed), width)
+    done: list[tuple[FeatureStep, ...]] = []
+    number = passes if width == 0 else 1
+    for turn in range(number):
+        rows.begin()
+        steps: list[FeatureStep] = []
+        for columns in features if turn % 2 == 0 else reversed(features):
+            steps.append(_fit_next(rows, columns, seed + 1000 * turn + len(steps)))
+            rows.follow(steps[-1], _stream(noise, turn))
+            tick((turn + len(steps) / len(features)) / number)
+        done.append(tuple(steps))
+    policy = RedrawColumns(coded, kept, tuple(done), width, _FOLDS, seed)
+    return policy, RedrawnRows(rows.codes, ~_same(rows.codes, codes), rows.spent)
+
+
+def _fit_next(rows: _Rows, columns: tuple[int, ...], seed: int) -> FeatureStep:
+    """Fit the density and the donors of the next feature."""
+    asked = rows.question(columns)
+    before, mine = tuple(rows.coded[j] for j in rows.past), tuple(rows.coded[j] for j in columns)
+    points = points_of(mine, asked.codes, asked.classes)
+    with one_thread():
+        density, told = fit_step(before, mine, asked, points, rows.secret, rows.fold, seed=seed)
+        kept = theory.keep_probability(told[np.arange(len(told)), rows.secret], 0.0)
+        return FeatureStep(columns, density, Donors.learn(asked.past, points, float(1 - kept.mean()), seed))
+
+
+def _stream(noise: KeyedNoise, number: int) -> KeyedNoise:
+    """The noise of a pass: the value that one pass has drawn may not decide what becomes of it in the next."""
+    return noise if number == 0 else noise.derive(b"redraw, pass %d" % number)
+
+
+def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def folds_of(codes: Floats, secret: Ints, folds: int, seed: int) -> Ints:
+    """The fold (n,) of each row, by its own values: equal rows are in one fold, whichever file they are in."""
+    mixed = _mixed(codes) ^ (secret.astype(np.uint64) * np.uint64(0xD1B54A32D192ED03))
+    mixed ^= np.uint64((seed * 0x9E3779B97F4A7C15 + 0x5EED) % 2**64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # splitmix64
+        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
+    return ((mixed ^ (mixed >> np.uint64(31))) % np.uint64(folds)).astype(np.intp)
+
+
+def bits_of(codes: Floats) -> NDArray[np.uint64]:
+    """Numbers (n,) as 64 bits: −0 as 0, and every NaN alike."""
+    return (np.where(np.isnan(codes), np.nan, codes) + 0.0).view(np.uint64)
+
+
+def _mixed(codes: Floats) -> NDArray[np.uint64]:
+    """(n,) 64 bits that stand for the values of each row (n, columns)."""
+    values = np.zeros(len(codes), dtype=np.uint64)
+    for column in codes.T:
+        values = (values * np.uint64(0x9E3779B97F4A7C15)) ^ bits_of(np.ascontiguousarray(column))
+    return values
+
+
+def drawing(noise: KeyedNoise, name: str, ids: Ids, codes: Floats) -> Callable[[Any, int], Floats]:
+    """Numbers in (0, 1) that belong to the cells of a feature: `draw(rows, place)`, other ones for every place."""
+    values = _mixed(codes)
+    cache: dict[tuple[int, int], Any] = {}
+
+    def draw(rows: Any, place: int) -> Floats:
+        mark = (len(rows), int(rows[0]) if len(rows) else 0)
+        if mark not in cache:
+            cache[mark] = noise.cells(f"redraw of {name}", ids[rows], values[rows])
+        return cache[mark].uniform(place)
+
+    return draw
+
+
+def _pick(told: Floats, floor: Floats, uniform: Floats) -> Ints:
+    """Which proposal (n,) of each row is taken; where none is below the floor, the one that tells least."""
+    weights = theory.redraw_weights(told, floor[:, None])
+    total = np.cumsum(weights, axis=1)
+    found = (total < uniform[:, None] * total[:, -1:]).sum(axis=1)
+    return np.where(total[:, -1] > 0, np.minimum(found, told.shape[1] - 1), told.argmin(axis=1))
+
+
+def _same(a: Floats, b: Floats) -> Bools:
+    return (a == b) | (np.isnan(a) & np.isnan(b))

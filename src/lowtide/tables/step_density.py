@@ -1,0 +1,351 @@
+"""What the next feature tells beyond what a row has released: `i(s; x_j | y^{j−1})`, cross-fitted.
+
+Three kinds of models answer: counts of the feature alone, sums over columns (a logistic regression on cells), and
+boosted trees. Each is fitted on all folds of the rows but one and asked about that one; how much each counts is decided
+on these held-out answers, and a model that has nothing to say gets a weight of 0. Overconfidence would be paid twice: a
+density that claims too much removes too much, and plants the opposite signal.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+
+from lowtide.tables.codes import CodedColumn, points_of
+from lowtide.tables.forest import Forest, grow
+from lowtide.types import Floats, Ints
+
+_ALONE = 5.0  # rows' worth of the prior that every point is given
+_LEAST = 1e-5  # no model is surer than that
+_SLOPES = 0.1  # inverse strength of the penalty on slopes
+_COARSE = 12  # cells of a column that a sum knows; the others share one
+_ADDITIVE_ROWS = 20_000  # beyond, trees see all that sums see
+_FEW_ROWS = 5_000
+_RIDGE = 1.0  # nats that a weight of 1 must gain over all rows
+_HEAVIEST = 1.2
+MODELS = ("counts", "sums", "trees")
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What a density is asked about n rows.
+
+    Attributes:
+        past: (n, released) codes of what they have released.
+        codes: (n, columns) codes of the candidate.
+        classes: (n, columns) how often its numbers occur, in classes.
+    """
+
+    past: Floats
+    codes: Floats
+    classes: Ints
+
+    def take(self, rows: Any) -> Question:
+        """Some of the rows."""
+        return Question(self.past[rows], self.codes[rows], self.classes[rows])
+
+    def rows(self) -> Floats:
+        """(n, …) all of it, as trees read it."""
+        return np.column_stack([self.past, self.codes, self.classes])
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """A score for every cell of every column, added up.
+
+    Attributes:
+        tables: (columns, cells + 1, |S|); the last cell is that of all that are not known.
+        groups: (columns, most cells) which of its cells a column's own cell is.
+        start: (|S|,).
+    """
+
+    tables: Floats
+    groups: Ints
+    start: Floats
+
+    def scores(self, cells: Ints) -> Floats:
+        """(n, |S|) of rows of cells (n, columns)."""
+        found = np.tile(self.start, (len(cells), 1))
+        for j in range(cells.shape[1]):
+            found += self.tables[j, self.groups[j, cells[:, j]]]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class FoldModel:
+    """The models that were fitted on all folds but one.
+
+    Attributes:
+        alone: (points + 1, |S|) densities of the feature alone; the last is that of an unknown point.
+        sums: `None` where it was not fitted.
+        forest: `None` where it has no weight.
+    """
+
+    alone: Floats
+    sums: Sums | None
+    forest: Forest | None
+
+
+@dataclass(frozen=True, eq=False)
+class StepDensity:
+    """The density of one feature.
+
+    Attributes:
+        past: the columns that rows release before it.
+        own: the columns of the feature.
+        points: (k, …) the points that are known, in lexicographic order.
+        log_prior: (|S|,).
+        weights: (3,) of the models.
+        folds: one for each fold.
+        gain: nats that it gained on held-out rows.
+    """
+
+    past: tuple[CodedColumn, ...]
+    own: tuple[CodedColumn, ...]
+    points: Ints
+    log_prior: Floats
+    weights: Floats
+    folds: tuple[FoldModel, ...]
+    gain: float
+
+    def about(self, asked: Question, fold: Ints) -> Floats:
+        """`log p(s | past, candidate) / p(s)`, (n, |S|), by the models of each row's fold (n,)."""
+        found = np.zeros((len(fold), len(self.log_prior)))
+        if not self.weights.any():
+            return found
+        for k, model in enumerate(self.folds):
+            rows = np.flatnonzero(fold == k)
+            if len(rows):
+                found[rows] = self._mixed(model, asked.take(rows))
+        return found
+
+    def _mixed(self, model: FoldModel, asked: Question) -> Floats:
+        scores = np.zeros((len(asked.codes), len(self.log_prior)))
+        for weight, part in zip(self.weights, self.parts(model, asked), strict=True):
+            if weight > 0:
+                scores += weight * part()
+        return np.asarray(log_softmax(scores + self.log_prior, axis=1) - self.log_prior)
+
+    def parts(self, model: FoldModel, asked: Question) -> list[Any]:
+        """Functions that give the density (n, |S|) by each of the models."""
+        return [
+            lambda: model.alone[_find(self.points, self.own, asked)],
+            lambda: _density(_sums(model).scores(cells_of((*self.past, *self.own), asked)), self.log_prior),
+            lambda: _density(_forest(model).log_probabilities(asked.rows()), self.log_prior),
+        ]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All numbers, by name."""
+        found: dict[str, NDArray[Any]] = {
+            "points": self.points,
+            "log_prior": self.log_prior,
+            "weights": self.weights,
+            "gain": np.array([self.gain]),
+        }
+        for k, model in enumerate(self.folds):
+            found[f"{k}.alone"] = model.alone
+            if model.sums is not None:
+                found |= {f"{k}.sums.{name}": getattr(model.sums, name) for name in Sums.__dataclass_fields__}
+            if model.forest is not None:
+                found |= {f"{k}.forest.{name}": array for name, array in model.forest.arrays().items()}
+        return found
+
+    @classmethod
+    def of_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], past: tuple[CodedColumn, ...], own: tuple[CodedColumn, ...]
+    ) -> StepDensity:
+        """Rebuild what `arrays` gave."""
+        folds: list[FoldModel] = []
+        while f"{len(folds)}.alone" in arrays:
+            k = len(folds)
+            parts = {
+                name: {n.removeprefix(f"{k}.{name}."): a for n, a in arrays.items() if n.startswith(f"{k}.{name}.")}
+                for name in ("sums", "forest")
+            }
+            folds.append(
+                FoldModel(
+                    arrays[f"{k}.alone"],
+                    Sums(**parts["sums"]) if parts["sums"] else None,
+                    Forest.of_arrays(parts["forest"]) if parts["forest"] else None,
+                )
+            )
+        points, log_prior, weights = (arrays[name] for name in ("points", "log_prior", "weights"))
+        return cls(past, own, points, log_prior, weights, tuple(folds), float(arrays["gain"][0]))
+
+
+def fit_step(
+    past: tuple[CodedColumn, ...],
+    own: tuple[CodedColumn, ...],
+    asked: Question,
+    points: Ints,
+    secret: Ints,
+    fold: Ints,
+    *,
+    seed: int,
+) -> tuple[StepDensity, Floats]:
+    """Fit the density of a feature, cross-fitted.
+
+    Args:
+        past: the columns that rows release before it.
+        own: its columns.
+        asked: n rows.
+        points: (n, …) their points.
+        secret: (n,) their classes.
+        fold: (n,) their folds; every class occurs outside every fold.
+        seed: of the trees.
+
+    Returns:
+        The density, and what it says of these rows, each by a model that has not seen it, (n, |S|).
+    """
+    prior = np.bincount(secret) / len(secret)
+    log_prior = np.log(prior)
+    known, place = np.unique(points, axis=0, return_inverse=True)
+    place = place.ravel()
+    sums = _Design.of((*past, *own), asked, secret) if len(secret) <= _ADDITIVE_ROWS and len(past) else None
+    number = int(fold.max()) + 1
+    folds, held = [], np.zeros((len(MODELS), len(secret), len(prior)))
+    unfitted = StepDensity(past, own, known.astype(np.int64), log_prior, np.ones(len(MODELS)), (), 0.0)
+    for k in range(number):
+        rest, mine = fold != k, np.flatnonzero(fold == k)
+        count = np.zeros((len(known) + 1, len(prior)))
+        np.add.at(count, (place[rest], secret[rest]), 1.0)
+        alone = np.log((count + _ALONE * prior) / (count.sum(axis=1, keepdims=True) + _ALONE)) - log_prior
+        model = FoldModel(
+            alone,
+            None if sums is None else sums.fit(rest),
+            Forest.of(_trees(asked.rows()[rest], secret[rest], seed)),
+        )
+        folds.append(model)
+        if len(mine):
+            answers = unfitted.parts(model, asked.take(mine))
+            for number_of, answer in enumerate(answers):
+                held[number_of, mine] = 0.0 if number_of == 1 and sums is None else answer()
+    weights, gain = _stack(held, secret, log_prior)
+    kept = tuple(_without_unused(model, weights) for model in folds)
+    density = StepDensity(past, own, unfitted.points, log_prior, weights, kept, gain)
+    mixed = log_softmax(np.tensordot(weights, held, 1) + log_prior, axis=1) - log_prior
+    return density, np.asarray(mixed)
+
+
+def _trees(rows: Floats, secret: Ints, seed: int) -> Any:
+    few = len(rows) < _FEW_ROWS
+    return grow(
+        rows, secret, rounds=60 if few else 100, leaves=8 if few else 31, rate=0.08 if few else 0.1, seed=seed % 2**31
+    )
+
+
+def _without_unused(model: FoldModel, weights: Floats) -> FoldModel:
+    """A model that has no weight is not kept."""
+    return FoldModel(model.alone, model.sums if weights[1] > 0 else None, model.forest if weights[2] > 0 else None)
+
+
+def _stack(held: Floats, secret: Ints, log_prior: Floats) -> tuple[Floats, float]:
+    """Weights (models,) ≥ 0 that gain most on held-out answers (models, n, |S|), and what they gain in nats a row."""
+    own, n = np.arange(len(secret)), len(secret)
+
+    def loss(weights: Floats) -> tuple[float, Floats]:
+        scores = np.tensordot(weights, held, 1) + log_prior
+        log_q = log_softmax(scores, axis=1)
+        slope = held[:, own, secret] - (np.exp(log_q) * held).sum(axis=2)
+        return float(-log_q[own, secret].mean() + _RIDGE * weights.sum() / n), -slope.mean(axis=1) + _RIDGE / n
+
+    found = minimize(loss, np.full(len(held), 0.3), jac=True, bounds=[(0.0, _HEAVIEST)] * len(held), method="L-BFGS-B")
+    weights = np.where(found.x > 1e-3, found.x, 0.0)
+    return weights, float(-log_prior[secret].mean() - (loss(weights)[0] - _RIDGE * weights.sum() / n))
+
+
+def cells_of(coded: tuple[CodedColumn, ...], asked: Question) -> Ints:
+    """(n, columns) the cells of all columns, past ones first; −1 where there is none."""
+    codes = np.column_stack([asked.past, asked.codes])
+    return np.column_stack([own.cell(codes[:, j]) for j, own in enumerate(coded)])
+
+
+@dataclass(frozen=True, eq=False)
+class _Design:
+    """Rows as a logistic regression on cells sees them.
+
+    Attributes:
+        groups: (columns, most cells + 1) which indicator each cell has; cell −1 is the last.
+        rows: (n, columns · indicators) sparse.
+        secret: (n,).
+        width: indicators of a column.
+    """
+
+    groups: Ints
+    rows: Any
+    secret: Ints
+    width: int
+
+    @classmethod
+    def of(cls, coded: tuple[CodedColumn, ...], asked: Question, secret: Ints) -> _Design:
+        cells = cells_of(coded, asked)
+        most = max(own.cells for own in coded)
+        groups = np.full((len(coded), most + 1), _COARSE)
+        for j, own in enumerate(coded):
+            count = np.bincount(cells[:, j][cells[:, j] >= 0], minlength=own.cells)
+            if own.is_category or own.cells <= _COARSE:
+                frequent = np.argsort(-count, kind="stable")[:_COARSE]
+                groups[j, frequent] = np.arange(len(frequent))
+            else:  # neighbouring numbers are alike
+                order = np.argsort(_middles(own), kind="stable")
+                share = (np.cumsum(count[order]) - 0.5 * count[order]) / max(1, count.sum())
+                groups[j, order] = np.minimum((share * (_COARSE - 1)).astype(np.intp), _COARSE - 2)
+                groups[j, own.cells - 1] = _COARSE - 1
+        width = _COARSE + 1
+        place = groups[np.arange(len(coded)), cells] + width * np.arange(len(coded))
+        ones = np.ones(place.size)
+        start = np.arange(0, place.size + 1, len(coded))
+        rows = sparse.csr_array((ones, place.ravel(), start), shape=(len(cells), width * len(coded)))
+        return cls(groups.astype(np.int64), rows, secret, width)
+
+    def fit(self, rest: Any) -> Sums:
+        """Fit on some rows."""
+        model = LogisticRegression(C=_SLOPES, max_iter=200, tol=1e-4)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # held-out rows say what it is worth
+            model.fit(self.rows[np.flatnonzero(rest)], self.secret[rest])
+        slopes, start = np.asarray(model.coef_), np.asarray(model.intercept_)
+        if len(slopes) == 1:
+            slopes, start = np.concatenate([0 * slopes, slopes]), np.concatenate([0 * start, start])
+        return Sums(slopes.T.reshape(len(self.groups), self.width, -1), self.groups, start)
+
+
+def _middles(own: CodedColumn) -> Floats:
+    """(cells,) where the cells of a column of numbers lie; the missing value last."""
+    ranges = 0.5 * (own.edges[1:] + own.edges[:-1]) if own.has_ranges else np.zeros(0)
+    return np.concatenate([own.atoms, ranges, [np.inf]])
+
+
+def _find(points: Ints, own: tuple[CodedColumn, ...], asked: Question) -> Ints:
+    """The number of each row's point among known ones (k, …); k where it is not one of them."""
+    rows = points_of(own, asked.codes, asked.classes)
+    both, place = np.unique(np.concatenate([points, rows]), axis=0, return_inverse=True)
+    number = np.full(len(both), len(points))
+    number[place.ravel()[: len(points)]] = np.arange(len(points))
+    return number[place.ravel()[len(points) :]]
+
+
+def _density(scores: Floats, log_prior: Floats) -> Floats:
+    return np.maximum(log_softmax(scores, axis=1), np.log(_LEAST)) - log_prior
+
+
+def _sums(model: FoldModel) -> Sums:
+    if model.sums is None:
+        raise ValueError("a model with a weight was not kept")
+    return model.sums
+
+
+def _forest(model: FoldModel) -> Forest:
+    if model.forest is None:
+        raise ValueError("a model with a weight was not kept")
+    return model.forest
