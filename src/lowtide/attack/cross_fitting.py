@@ -52,8 +52,11 @@ class LearningCurve:
 
     @property
     def rising(self) -> bool:
-        """Whether an attacker with more rows would read more."""
-        return self.reads_more or self.right_more
+        """Whether an attacker with more rows would read more.
+
+        One that reads nothing from all rows, and misleads itself with half of them, has not shown that.
+        """
+        return self.right_more or (self.reads_more and self.whole.information.low > 0)
 
 
 class FoldAnswers(NamedTuple):
