@@ -7,12 +7,14 @@ import hashlib
 import json
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from lowtide import audit, plan, release, scan
-from lowtide.images import problem
+from lowtide.images.modality import ImageModality
+from lowtide.images.planner import ImageSettings
 
 HERE = Path(__file__).parent / "golden"
 sys.path.insert(0, str(HERE))
@@ -37,12 +39,19 @@ ATTACKERS = {"tables": None, "images": ["edges"], "texts": ["words", "weighted w
 pytestmark = pytest.mark.filterwarnings("ignore::lowtide.errors.LowtideNote")
 
 
+@dataclass(frozen=True)
+class EdgesOnly(ImageSettings):
+    """Plans of images are checked by the one attacker that is not a network."""
+
+    attackers: tuple[str, ...] = ("edges",)
+
+
 def answers(kind, folder):
     """What each verb answers on one kind of data, as it is recorded."""
     write, source, target, secret, options, wanted = KINDS[kind]
     data = write(folder / source)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(problem, "CHECKERS", ("edges",))
+        patch.setattr(ImageModality, "settings", EdgesOnly)
         made = plan(data, secret, **wanted, **options, progress=False)
     done = release(data, made, folder / target, progress=False)
     reading = {name: value for name, value in options.items() if name != "patch"}

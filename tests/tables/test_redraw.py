@@ -165,8 +165,8 @@ def test_what_redraw_cannot_do_is_refused_with_a_remedy(made):
     with pytest.raises(LowtideError, match="in nats or bits"):
         plan(survey(), "vote", policy="redraw", budget="60%", **QUICK)
     rare = survey()
-    rare.loc[:9, "vote"] = "red"
-    with pytest.raises(LowtideError, match="1 of the 3 classes of the secret have fewer than 20 rows"):
+    rare.loc[:7, "vote"] = "red"
+    with pytest.raises(LowtideError, match="1 of the 3 classes of the secret have fewer than 10 rows"):
         plan(rare, "vote", policy="redraw", **QUICK)
     with pytest.raises(LowtideError, match="give a file or a data frame"):
         Obfuscator(policy="redraw", progress=False).fit(np.zeros((60, 2)), [0, 1] * 30)

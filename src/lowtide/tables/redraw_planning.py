@@ -28,7 +28,7 @@ from lowtide.tables.surface import read_columns
 from lowtide.theory import redraw as theory
 from lowtide.types import Bools, Floats, Ints
 
-_LEAST_ROWS = 20  # of a class: with fewer, nobody learns how its rows differ from others
+_LEAST_ROWS = 10  # of a class: with fewer, nobody learns how its rows differ from others
 
 
 class RedrawRehearsal(NamedTuple):
