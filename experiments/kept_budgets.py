@@ -281,8 +281,8 @@ def main() -> None:
         ["rows", "plans", "kept", "not shown", "exceeded", "kept, wrong", "intervals cover", "hidden", "by value"],
         summary(runs),
         note=f"{wrong} of {len(kept)} cards that say kept are wrong: {wrong / max(1, len(kept)):.1%} "
-        f"[{ends.low:.1%}, {ends.high:.1%}]; {len(todo) - len(runs)} budgets were refused as out of reach, or have no exact law; "
-        f"{sum(run.bare_zero for run in runs)} cards print a bare 0",
+        f"[{ends.low:.1%}, {ends.high:.1%}]; {len(todo) - len(runs)} budgets were refused as out of reach, or their "
+        f"releases have no exact law; {sum(run.bare_zero for run in runs)} cards print a bare 0",
     )
     if options.json:
         write_json(options.json, {"of": len(todo), "runs": [stated(run) for run in runs]})
