@@ -162,7 +162,10 @@ def main() -> None:
     options = parse_arguments(__doc__ or "")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = [judge(case, options.seed) for case in cases(options.data, quick=options.quick)]
+        found = []
+        for case in cases(options.data, quick=options.quick):
+            found.append(judge(case, options.seed))
+            print(f"{case.name}: AUC {found[-1].clean:.3f} → {found[-1].values:.3f}", flush=True)
     print_table(
         "Redraw on real tables",
         ["table", "rows", "own cells", "AUC clean", "on the release", "turned round", "surface", "utility", "seconds"],

@@ -252,6 +252,7 @@ def _without_unused(model: FoldModel, weights: Floats) -> FoldModel:
 def _stack(held: Floats, secret: Ints, log_prior: Floats) -> tuple[Floats, float]:
     """Weights (models,) ≥ 0 that gain most on held-out answers (models, n, |S|), and what they gain in nats a row."""
     own, n = np.arange(len(secret)), len(secret)
+    speaks = held.any(axis=(1, 2))  # a model that was not fitted says nothing
 
     def loss(weights: Floats) -> tuple[float, Floats]:
         scores = np.tensordot(weights, held, 1) + log_prior
@@ -259,7 +260,8 @@ def _stack(held: Floats, secret: Ints, log_prior: Floats) -> tuple[Floats, float
         slope = held[:, own, secret] - (np.exp(log_q) * held).sum(axis=2)
         return float(-log_q[own, secret].mean() + _RIDGE * weights.sum() / n), -slope.mean(axis=1) + _RIDGE / n
 
-    found = minimize(loss, np.full(len(held), 0.3), jac=True, bounds=[(0.0, _HEAVIEST)] * len(held), method="L-BFGS-B")
+    limits = [(0.0, _HEAVIEST if one else 0.0) for one in speaks]
+    found = minimize(loss, np.where(speaks, 0.3, 0.0), jac=True, bounds=limits, method="L-BFGS-B")
     weights = np.where(found.x > 1e-3, found.x, 0.0)
     return weights, float(-log_prior[secret].mean() - (loss(weights)[0] - _RIDGE * weights.sum() / n))
 
