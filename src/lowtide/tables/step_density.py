@@ -252,7 +252,7 @@ def _without_unused(model: FoldModel, weights: Floats) -> FoldModel:
 def _stack(held: Floats, secret: Ints, log_prior: Floats) -> tuple[Floats, float]:
     """Weights (models,) ≥ 0 that gain most on held-out answers (models, n, |S|), and what they gain in nats a row."""
     own, n = np.arange(len(secret)), len(secret)
-    speaks = held.any(axis=(1, 2))  # a model that was not fitted says nothing
+    speaks = np.asarray(held.any(axis=(1, 2)))  # a model that was not fitted says nothing
 
     def loss(weights: Floats) -> tuple[float, Floats]:
         scores = np.tensordot(weights, held, 1) + log_prior
