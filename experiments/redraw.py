@@ -12,6 +12,7 @@ import time
 import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,10 @@ def judge(case: Case, seed: int) -> Outcome:
     """Plan, release, attack."""
     start = time.perf_counter()
     made = plan(case.table, case.secret, policy="redraw", utility=case.utility, seed=seed, steps=160)
-    done = release(case.table, made, ids=np.arange(len(case.table)))
+    with TemporaryDirectory() as folder:
+        key = Path(folder) / "draws.key"
+        key.write_text(f"{seed:064x}")  # so that the same seed draws the same
+        done = release(case.table, made, ids=np.arange(len(case.table)), key_file=key)
     seconds = time.perf_counter() - start
     codes = read_classes(case.table[case.secret].to_pylist())[1]
     clean = case.table.drop_columns([case.secret])
