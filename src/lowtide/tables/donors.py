@@ -32,7 +32,6 @@ class Donors:
         points: (k, columns + count classes) cells of the feature's columns, and how often the numbers of those with
             ranges occur.
         chances: (leaves, k) cumulative, the last column is 1.
-        twins: (k,) how many different numbers stand for a point whose numbers occur more than once; 0 for any number.
         column: (nodes,) of the tree: which released column a node looks at; −1 for a leaf.
         threshold: (nodes,) rows up to it go left.
         left: (nodes,) the node on the left.
@@ -42,7 +41,6 @@ class Donors:
 
     points: Ints
     chances: Floats
-    twins: Ints
     column: Ints
     threshold: Floats
     left: Ints
@@ -50,13 +48,12 @@ class Donors:
     leaf: Ints
 
     @classmethod
-    def learn(cls, past: Floats, points: Ints, redrawn: float, seed: int) -> Donors:
+    def learn(cls, past: Floats, points: Ints, seed: int) -> Donors:
         """Learn from n rows.
 
         Args:
             past: (n, released) codes of what they released.
             points: (n, columns) the point of each row: cells, then count classes.
-            redrawn: about which share of the rows will be drawn anew.
             seed: of the tree.
         """
         distinct, place, counts = np.unique(points, axis=0, return_inverse=True, return_counts=True)
@@ -71,8 +68,7 @@ class Donors:
         np.add.at(table, (leaf[own >= 0], own[own >= 0]), 1.0)
         table += _POOLED * table.sum(axis=0) / max(1.0, table.sum())
         chances = np.cumsum(table, axis=1)
-        rows = counts[common] * redrawn
-        return cls(distinct[common].astype(np.int64), chances / chances[:, -1:], np.ceil(rows).astype(np.int64), *tree)
+        return cls(distinct[common].astype(np.int64), chances / chances[:, -1:], *tree)
 
     def leaves(self, past: Floats) -> Ints:
         """The leaf (n,) of rows that released `past` (n, released)."""
@@ -107,16 +103,10 @@ class Donors:
         classes = np.zeros((*numbers.shape, len(coded)), dtype=np.intp)
         column = len(coded)
         for j, own in enumerate(coded):
-            cell = self.points[numbers, j]
-            place = uniform
             if own.has_ranges:
                 classes[..., j] = self.points[numbers, column]
                 column += 1
-                # Numbers that occur twice or more are drawn from few, so that they will occur so often again.
-                few = np.maximum(1, self.twins[numbers] // (2 ** classes[..., j])).astype(np.float64)
-                coarse = (np.floor(uniform * few) + 0.5) / few
-                place = np.where(classes[..., j] > 0, coarse, uniform)
-            codes[..., j] = own.draw(cell, place)
+            codes[..., j] = own.draw(self.points[numbers, j], uniform)
         return codes, classes
 
     def arrays(self) -> dict[str, NDArray[Any]]:

@@ -301,9 +301,8 @@ def _fit_next(rows: _Rows, columns: tuple[int, ...], seed: int) -> FeatureStep:
     before, mine = tuple(rows.coded[j] for j in rows.past), tuple(rows.coded[j] for j in columns)
     points = points_of(mine, asked.codes, asked.classes)
     with one_thread():
-        density, told = fit_step(before, mine, asked, points, rows.secret, rows.fold, seed=seed)
-        kept = theory.keep_probability(told[np.arange(len(told)), rows.secret], 0.0)
-        return FeatureStep(columns, density, Donors.learn(asked.past, points, float(1 - kept.mean()), seed))
+        density, _ = fit_step(before, mine, asked, points, rows.secret, rows.fold, seed=seed)
+        return FeatureStep(columns, density, Donors.learn(asked.past, points, seed))
 
 
 def _stream(noise: KeyedNoise, number: int) -> KeyedNoise:
