@@ -279,6 +279,13 @@ class TestEdited:
         with pytest.raises(LowtideError, match="other hidden features"):
             Plan.load(path)
 
+    def test_a_card_whose_list_of_columns_is_a_number_is_refused(self, saved):
+        path, config = saved
+        config["card"]["parameters"]["ranges_learnt"] = 5
+        path.write_text(json.dumps(resealed(config)))
+        with pytest.raises(LowtideError, match="ranges_learnt"):
+            Plan.load(path)
+
     def test_numbers_that_are_none_are_refused(self, saved):
         path, _ = saved
         path.write_text(path.read_text().replace('"fill": 0.0', '"fill": NaN'))

@@ -26,8 +26,8 @@ from lowtide.training import one_thread
 from lowtide.types import Bools, Floats, Ints
 
 _FOLDS = 5
-_PROPOSALS = 24
-_WIDE_PROPOSALS = 48  # with a budget the limits of a step are found from them
+_PROPOSALS = 48  # the most
+_GOLDEN = 0.6180339887498949  # multiples of it spread evenly over (0, 1)
 _ROWS_AT_ONCE = 20_000
 
 
@@ -78,50 +78,57 @@ class FeatureStep:
         if width == 0:
             kept = draw(every, 0) < theory.keep_probability(told, 0.0)
             floor, cap, out = np.zeros(len(secret)), np.zeros(len(secret)), np.flatnonzero(~kept)
-            proposals = self._propose(asked.take(out), secret[out], fold[out], lambda k: draw(out, k), _PROPOSALS)
+            proposals = self._propose(asked.take(out), secret[out], fold[out], lambda place: draw(out, place))
         else:
-            proposals = self._propose(asked, secret, fold, lambda k: draw(every, k), _WIDE_PROPOSALS)
-            shift = np.log(np.exp(proposals.told).mean(axis=1))  # Σ Q e^i = 1
+            proposals = self._propose(asked, secret, fold, lambda place: draw(every, place))
+            shift = np.log((proposals.weights * np.exp(proposals.told)).sum(axis=1))  # Σ Q e^i = 1
             proposals = proposals._replace(told=proposals.told - shift[:, None])
             told = told - shift
             limits = np.minimum(-width - spent, 0.0), np.maximum(width - spent, 0.0)
-            floor, cap = theory.levels(proposals.told, 1 / _WIDE_PROPOSALS, *limits)
+            floor, cap = theory.levels(proposals.told, proposals.weights, *limits)
             kept = draw(every, 0) < theory.keep_probability(told, cap)
             out = np.flatnonzero(~kept)
-            proposals = Proposals(proposals.codes[out], proposals.classes[out], proposals.told[out])
+            proposals = Proposals(*(part[out] for part in proposals))
         codes, classes, chosen = asked.codes.copy(), asked.classes.copy(), told.copy()
         if len(out):
-            place = _pick(proposals.told, floor[out], draw(out, 2 * _WIDE_PROPOSALS + 1))
+            place = _pick(proposals, floor[out], draw(out, 3))
             each = np.arange(len(out))
             codes[out], classes[out] = proposals.codes[each, place], proposals.classes[each, place]
             chosen[out] = proposals.told[each, place]
         return codes, classes, spent + np.clip(chosen, floor, cap)
 
-    def _propose(
-        self, asked: Question, secret: Ints, fold: Ints, draw: Callable[[int], Floats], number: int
-    ) -> Proposals:
+    def _propose(self, asked: Question, secret: Ints, fold: Ints, draw: Callable[[int], Floats]) -> Proposals:
         """Values that may stand in for those of n rows, and what each tells about the row's class."""
         n = len(secret)
         if n == 0:
-            nothing = np.zeros((0, number, len(self.columns)))
-            return Proposals(nothing, nothing.astype(np.intp), nothing[:, :, 0])
-        which = np.stack([draw(2 * k + 1) for k in range(number)], axis=1)
-        points = self.donors.propose(self.donors.leaves(asked.past), which)
-        within = np.stack([draw(2 * k + 2) for k in range(number)], axis=1)
+            nothing = np.zeros((0, 1, len(self.columns)))
+            return Proposals(nothing, nothing.astype(np.intp), nothing[:, :, 0], nothing[:, :, 0])
+        points, weights = self.donors.propose(self.donors.leaves(asked.past), draw(1), _PROPOSALS)
+        number = points.shape[1]
+        within = (draw(2)[:, None] + _GOLDEN * np.arange(number)) % 1.0
         codes, classes = self.donors.draw(self.density.own, points, within)
         flat = Question(
             np.repeat(asked.past, number, axis=0), codes.reshape(n * number, -1), classes.reshape(n * number, -1)
         )
         told = self.density.about(flat, np.repeat(fold, number))
-        return Proposals(codes, classes, told[np.arange(n * number), np.repeat(secret, number)].reshape(n, number))
+        own = told[np.arange(n * number), np.repeat(secret, number)].reshape(n, number)
+        return Proposals(codes, classes, own, weights)
 
 
 class Proposals(NamedTuple):
-    """Values that may stand in for others: codes and count classes (n, proposals, columns), and what each tells."""
+    """Values that may stand in for others.
+
+    Attributes:
+        codes: (n, proposals, columns).
+        classes: (n, proposals, columns) how often numbers occur, in classes.
+        told: (n, proposals) what each tells about the class of the row.
+        weights: (n, proposals) its share of the law that proposals come from.
+    """
 
     codes: Floats
     classes: Ints
     told: Floats
+    weights: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -350,12 +357,15 @@ def drawing(noise: KeyedNoise, name: str, ids: Ids, codes: Floats) -> Callable[[
     return draw
 
 
-def _pick(told: Floats, floor: Floats, uniform: Floats) -> Ints:
-    """Which proposal (n,) of each row is taken; where none is below the floor, the one that tells least."""
-    weights = theory.redraw_weights(told, floor[:, None])
+def _pick(proposals: Proposals, floor: Floats, uniform: Floats) -> Ints:
+    """Which proposal (n,) of each row is taken."""
+    told = proposals.told
+    weights = proposals.weights * theory.redraw_weights(told, floor[:, None])
+    # Where none is below the floor, the less it tells the better; still by chance, or one value would mark such rows.
+    least = proposals.weights * np.exp(told.min(axis=1, keepdims=True) - told)
+    weights = np.where(weights.any(axis=1, keepdims=True), weights, least)
     total = np.cumsum(weights, axis=1)
-    found = (total < uniform[:, None] * total[:, -1:]).sum(axis=1)
-    return np.where(total[:, -1] > 0, np.minimum(found, told.shape[1] - 1), told.argmin(axis=1))
+    return np.minimum((total < uniform[:, None] * total[:, -1:]).sum(axis=1), told.shape[1] - 1)
 
 
 def _same(a: Floats, b: Floats) -> Bools:
