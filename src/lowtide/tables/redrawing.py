@@ -26,7 +26,8 @@ from lowtide.training import one_thread
 from lowtide.types import Bools, Floats, Ints
 
 _FOLDS = 5
-_PROPOSALS = 24
+_MANY_COPIES = 5  # of a row and its class: then they are in all folds
+PROPOSALS = 24
 _WIDE_PROPOSALS = 48  # with a budget the limits of a step are found from them
 _ROWS_AT_ONCE = 20_000
 
@@ -78,7 +79,7 @@ class FeatureStep:
         if width == 0:
             kept = draw(every, 0) < theory.keep_probability(told, 0.0)
             floor, cap, out = np.zeros(len(secret)), np.zeros(len(secret)), np.flatnonzero(~kept)
-            proposals = self._propose(asked.take(out), secret[out], fold[out], lambda k: draw(out, k), _PROPOSALS)
+            proposals = self._propose(asked.take(out), secret[out], fold[out], lambda k: draw(out, k), PROPOSALS)
         else:
             proposals = self._propose(asked, secret, fold, lambda k: draw(every, k), _WIDE_PROPOSALS)
             shift = np.log(np.exp(proposals.told).mean(axis=1))  # Σ Q e^i = 1
@@ -280,7 +281,7 @@ def fit_redraw(
     Returns:
         The policy, and what it releases of these rows under the noise of the rehearsal.
     """
-    rows = _Rows(coded, kept, codes, classes, secret, ids, folds_of(codes, secret, _FOLDS, seed), width)
+    rows = _Rows(coded, kept, codes, classes, secret, ids, _folds_to_fit(codes, secret, seed), width)
     done: list[tuple[FeatureStep, ...]] = []
     number = passes if width == 0 else 1
     for turn in range(number):
@@ -316,11 +317,38 @@ def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray
 
 def folds_of(codes: Floats, secret: Ints, folds: int, seed: int) -> Ints:
     """The fold (n,) of each row, by its own values: equal rows are in one fold, whichever file they are in."""
+    return (_marks(codes, secret, seed) % np.uint64(folds)).astype(np.intp)
+
+
+def _marks(codes: Floats, secret: Ints, seed: int) -> NDArray[np.uint64]:
+    """(n,) 64 bits that equal rows of one class share, evenly spread."""
     mixed = _mixed(codes) ^ (secret.astype(np.uint64) * np.uint64(0xD1B54A32D192ED03))
-    mixed ^= np.uint64((seed * 0x9E3779B97F4A7C15 + 0x5EED) % 2**64)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # splitmix64
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return ((mixed ^ (mixed >> np.uint64(31))) % np.uint64(folds)).astype(np.intp)
+    return _spread(mixed ^ np.uint64((seed * 0x9E3779B97F4A7C15 + 0x5EED) % 2**64))
+
+
+def _spread(marks: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Other marks (n,), one for each, as if drawn at random: splitmix64."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        marks = (marks ^ (marks >> np.uint64(shift))) * np.uint64(factor)
+    return np.asarray(marks ^ (marks >> np.uint64(31)))
+
+
+def _folds_to_fit(codes: Floats, secret: Ints, seed: int) -> Ints:
+    """The fold (n,) of each reference row: as in a release, but rows of which there are many are dealt to all folds.
+
+    A fold that held all rows of one class with the same values would teach its models that this class never has them.
+    Where there are many copies, a model that has seen the others knows no more of one than of people like it. They are
+    dealt at random: folds with equal shares of every row would confirm what is but chance.
+    """
+    marks = _marks(codes, secret, seed)
+    order = np.argsort(marks, kind="stable")
+    _, first, place, counts = np.unique(marks[order], return_index=True, return_inverse=True, return_counts=True)
+    among = np.empty(len(marks), dtype=np.intp)  # the place of each row among its copies
+    among[order] = np.arange(len(marks)) - first[place]
+    many = np.empty(len(marks), dtype=bool)
+    many[order] = counts[place] >= _MANY_COPIES
+    dealt = _spread(marks + among.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    return (np.where(many, dealt, marks) % np.uint64(_FOLDS)).astype(np.intp)
 
 
 def bits_of(codes: Floats) -> NDArray[np.uint64]:
