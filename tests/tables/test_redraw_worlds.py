@@ -24,8 +24,8 @@ def released(world, seed=0):
 
 @pytest.mark.parametrize(
     "world",
-    [xor(), parity(3), redundant_bit(2), redundant_bit(3, flip=0.25), rare_value(0.1)],
-    ids=["xor", "parity of three", "two copies", "noisy copies", "rare value"],
+    [xor(), parity(4), redundant_bit(2), redundant_bit(3, flip=0.25), rare_value(0.1)],
+    ids=["xor", "parity of four", "two copies", "noisy copies", "rare value"],
 )
 def test_a_plan_of_2000_rows_leaves_nearly_nothing_of_what_few_distinct_rows_tell(world):
     found = released(world)
