@@ -112,12 +112,12 @@ def judge(case: Case, seed: int) -> Outcome:
     codes = read_classes(case.table[case.secret].to_pylist())[1]
     clean = case.table.drop_columns([case.secret])
     judged = [name for name in done.data.column_names if name in made.hider.mechanism.encoder.names]
-    before, after = (_attacked(table.select(judged), codes, seed) for table in (clean, done.data))
+    before, after = (attacked(table.select(judged), codes, seed) for table in (clean, done.data))
     values = [one for one in after.retrained if one.attacker != "surface"]
     best = max(values, key=lambda one: one.auc.value)
     useful: tuple[float | None, float | None, float | None] = (None, None, None)
     if case.utility is not None:
-        useful = _utility(clean.select(judged), done.data.select(judged), case.utility, seed)
+        useful = utility_of(clean.select(judged), done.data.select(judged), case.utility, seed)
     return Outcome(
         case.name,
         len(codes),
@@ -134,12 +134,13 @@ def judge(case: Case, seed: int) -> Outcome:
     )
 
 
-def _attacked(table: pa.Table, codes: Ints, seed: int) -> AttackReport:
+def attacked(table: pa.Table, codes: Ints, seed: int) -> AttackReport:
+    """What fresh attackers read, those of the audit and one of another make."""
     other = ExtraTreesClassifier(200, min_samples_leaf=5, random_state=seed)
     return attack(table, codes, attackers=[*_ATTACKERS, other], seed=seed, progress=False)
 
 
-def _utility(clean: pa.Table, released: pa.Table, name: str, seed: int) -> tuple[float, float, float]:
+def utility_of(clean: pa.Table, released: pa.Table, name: str, seed: int) -> tuple[float, float, float]:
     """AUC of what the other columns tell about one: clean, on the release, and from the release on clean rows."""
     truth = [read_classes(table[name].to_pylist())[1] for table in (clean, released)]
     rows, encoder = read_table(clean.drop_columns([name]))

@@ -59,7 +59,7 @@ class Tally:
     """What the card says of the samples that are released, counted batch by batch."""
 
     def __init__(self, card: ReleaseCard, plan_digest: str) -> None:
-        self._card, self.rows = replace(card, plan_sha256=plan_digest), 0
+        self._card, self._plan_digest, self.rows = card, plan_digest, 0
         self._hidden: Any = None
         self._units = self._changed = 0.0
         self._blank = self._beyond = 0
@@ -83,7 +83,13 @@ class Tally:
         changed = self._changed / self._units if self._units else self._card.changed
         unjudged = replace(self._card.unjudged, blank=self._blank, beyond=self._beyond)
         return replace(
-            self._card, features=features, rows=self.rows, changed=changed, unjudged=unjudged, data_sha256=sha256
+            self._card,
+            features=features,
+            rows=self.rows,
+            changed=changed,
+            unjudged=unjudged,
+            data_sha256=sha256,
+            plan_sha256=self._plan_digest,
         )
 
 
@@ -100,8 +106,9 @@ def write_release(
         job.finish()
     card = tally.card(sha256_of(staging(target)))
     cards = card_paths(target, folder=staging(target).is_dir())
+    contents = card.files()
     for name, path in cards.items():
-        write_whole(staging(path), card.files()[name])
+        write_whole(staging(path), contents[name])
     return card, cards
 
 

@@ -83,8 +83,16 @@ class Donors:
             below = rows[inner, column[inner]] <= self.threshold[node]
             at[inner] = np.where(below, self.left[node], self.right[node])
 
-    def propose(self, leaves: Ints, uniform: Floats, number: int) -> tuple[Ints, Floats]:
-        """Points (n, k) that stand for the law of each row, by their number, and how much each counts (n, k).
+    def propose(self, leaves: Ints, uniform: Floats) -> Ints:
+        """A point, by its number, for each row and draw: (n, draws) from numbers in (0, 1)."""
+        found = np.empty(uniform.shape, dtype=np.intp)
+        for leaf in np.unique(leaves):
+            rows = leaves == leaf
+            found[rows] = np.searchsorted(self.chances[leaf], uniform[rows], side="right")
+        return np.minimum(found, len(self.points) - 1)
+
+    def candidates(self, leaves: Ints, uniform: Floats, number: int) -> tuple[Ints, Floats]:
+        """Points (n, k) that stand for the law of each row, by their number, and the share of each (n, k).
 
         All there are, where these are few; else `number` of them at even steps through the law, so that a point that is
         as frequent as a step is never missed.
@@ -96,14 +104,9 @@ class Donors:
         """
         k = len(self.points)
         if k <= number:
-            shares = np.diff(self.chances, axis=1, prepend=0.0)
-            return np.tile(np.arange(k), (len(leaves), 1)), shares[leaves]
+            return np.tile(np.arange(k), (len(leaves), 1)), np.diff(self.chances, axis=1, prepend=0.0)[leaves]
         steps = (np.arange(number) + uniform[:, None]) / number
-        found = np.empty(steps.shape, dtype=np.intp)
-        for leaf in np.unique(leaves):
-            rows = leaves == leaf
-            found[rows] = np.searchsorted(self.chances[leaf], steps[rows], side="right")
-        return np.minimum(found, k - 1), np.full(steps.shape, 1 / number)
+        return self.propose(leaves, steps), np.full(steps.shape, 1 / number)
 
     def draw(self, coded: tuple[CodedColumn, ...], numbers: Ints, uniform: Floats) -> tuple[Floats, Ints]:
         """Codes (…, columns) and count classes (…, columns) for points by their number (…).

@@ -26,8 +26,9 @@ from lowtide.training import one_thread
 from lowtide.types import Bools, Floats, Ints
 
 _FOLDS = 5
-_PROPOSALS = 48  # the most
+PROPOSALS = 48  # the most
 _GOLDEN = 0.6180339887498949  # multiples of it spread evenly over (0, 1)
+_MANY_COPIES = 5  # of a row and its class: then they are in all folds
 _ROWS_AT_ONCE = 20_000
 
 
@@ -103,7 +104,7 @@ class FeatureStep:
         if n == 0:
             nothing = np.zeros((0, 1, len(self.columns)))
             return Proposals(nothing, nothing.astype(np.intp), nothing[:, :, 0], nothing[:, :, 0])
-        points, weights = self.donors.propose(self.donors.leaves(asked.past), draw(1), _PROPOSALS)
+        points, weights = self.donors.candidates(self.donors.leaves(asked.past), draw(1), PROPOSALS)
         number = points.shape[1]
         within = (draw(2)[:, None] + _GOLDEN * np.arange(number)) % 1.0
         codes, classes = self.donors.draw(self.density.own, points, within)
@@ -287,7 +288,7 @@ def fit_redraw(
     Returns:
         The policy, and what it releases of these rows under the noise of the rehearsal.
     """
-    rows = _Rows(coded, kept, codes, classes, secret, ids, folds_of(codes, secret, _FOLDS, seed), width)
+    rows = _Rows(coded, kept, codes, classes, secret, ids, _folds_to_fit(codes, secret, seed), width)
     done: list[tuple[FeatureStep, ...]] = []
     number = passes if width == 0 else 1
     for turn in range(number):
@@ -323,11 +324,38 @@ def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray
 
 def folds_of(codes: Floats, secret: Ints, folds: int, seed: int) -> Ints:
     """The fold (n,) of each row, by its own values: equal rows are in one fold, whichever file they are in."""
+    return (_marks(codes, secret, seed) % np.uint64(folds)).astype(np.intp)
+
+
+def _marks(codes: Floats, secret: Ints, seed: int) -> NDArray[np.uint64]:
+    """(n,) 64 bits that equal rows of one class share, evenly spread."""
     mixed = _mixed(codes) ^ (secret.astype(np.uint64) * np.uint64(0xD1B54A32D192ED03))
-    mixed ^= np.uint64((seed * 0x9E3779B97F4A7C15 + 0x5EED) % 2**64)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # splitmix64
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
-    return ((mixed ^ (mixed >> np.uint64(31))) % np.uint64(folds)).astype(np.intp)
+    return _spread(mixed ^ np.uint64((seed * 0x9E3779B97F4A7C15 + 0x5EED) % 2**64))
+
+
+def _spread(marks: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Other marks (n,), one for each, as if drawn at random: splitmix64."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        marks = (marks ^ (marks >> np.uint64(shift))) * np.uint64(factor)
+    return np.asarray(marks ^ (marks >> np.uint64(31)))
+
+
+def _folds_to_fit(codes: Floats, secret: Ints, seed: int) -> Ints:
+    """The fold (n,) of each reference row: as in a release, but rows of which there are many are dealt to all folds.
+
+    A fold that held all rows of one class with the same values would teach its models that this class never has them.
+    Where there are many copies, a model that has seen the others knows no more of one than of people like it. They are
+    dealt at random: folds with equal shares of every row would confirm what is but chance.
+    """
+    marks = _marks(codes, secret, seed)
+    order = np.argsort(marks, kind="stable")
+    _, first, place, counts = np.unique(marks[order], return_index=True, return_inverse=True, return_counts=True)
+    among = np.empty(len(marks), dtype=np.intp)  # the place of each row among its copies
+    among[order] = np.arange(len(marks)) - first[place]
+    many = np.empty(len(marks), dtype=bool)
+    many[order] = counts[place] >= _MANY_COPIES
+    dealt = _spread(marks + among.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    return (np.where(many, dealt, marks) % np.uint64(_FOLDS)).astype(np.intp)
 
 
 def bits_of(codes: Floats) -> NDArray[np.uint64]:
@@ -359,13 +387,8 @@ def drawing(noise: KeyedNoise, name: str, ids: Ids, codes: Floats) -> Callable[[
 
 def _pick(proposals: Proposals, floor: Floats, uniform: Floats) -> Ints:
     """Which proposal (n,) of each row is taken."""
-    told = proposals.told
-    weights = proposals.weights * theory.redraw_weights(told, floor[:, None])
-    # Where none is below the floor, the less it tells the better; still by chance, or one value would mark such rows.
-    least = proposals.weights * np.exp(told.min(axis=1, keepdims=True) - told)
-    weights = np.where(weights.any(axis=1, keepdims=True), weights, least)
-    total = np.cumsum(weights, axis=1)
-    return np.minimum((total < uniform[:, None] * total[:, -1:]).sum(axis=1), told.shape[1] - 1)
+    total = np.cumsum(theory.redraw_law(proposals.told, proposals.weights, floor), axis=1)
+    return np.minimum((total < uniform[:, None]).sum(axis=1), total.shape[1] - 1)
 
 
 def _same(a: Floats, b: Floats) -> Bools:

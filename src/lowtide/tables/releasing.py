@@ -134,13 +134,14 @@ def release_frame(x: Any, plan: Plan, *, noise: KeyedNoise | None, ids: Any) -> 
 
 def _changed(found: Disclosed, plan: Plan) -> Changed:
     """A released table as a batch of a release."""
-    cells = found.flags[:, owners(plan.hider.mechanism.encoder, plan.hider.mechanism.features)]
+    columns = owners(plan.hider.mechanism.encoder, plan.hider.mechanism.features)
+    hidden = np.count_nonzero(found.flags, axis=0).astype(float)
     return Changed(
         found.table,
-        len(cells),
-        found.flags.sum(axis=0).astype(float),
-        float(cells.size),
-        float(cells.sum() + found.blank),
+        len(found.flags),
+        hidden,
+        float(len(found.flags) * len(columns)),
+        float(hidden[columns].sum() + found.blank),
         found.blank,
         found.beyond,
     )

@@ -1,9 +1,10 @@
 """What the next feature tells beyond what a row has released: `i(s; x_j | y^{j−1})`, cross-fitted.
 
-Three kinds of models answer: counts of the feature alone, sums over columns (a logistic regression on cells), and
-boosted trees. Each is fitted on all folds of the rows but one and asked about that one; how much each counts is decided
-on these held-out answers, and a model that has nothing to say gets a weight of 0. Overconfidence would be paid twice: a
-density that claims too much removes too much, and plants the opposite signal.
+Four kinds of models answer: counts of the feature alone, sums over columns (a logistic regression on cells), boosted
+trees, and counts of the feature together with all that was released, where few such combinations occur. Each is fitted
+on all folds of the rows but one and asked about that one; how much each counts is decided on these held-out answers,
+and a model that has nothing to say gets a weight of 0. Overconfidence would be paid twice: a density that claims too
+much removes too much, and plants the opposite signal.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,9 @@ _ADDITIVE_ROWS = 20_000  # beyond, trees see all that sums see
 _FEW_ROWS = 5_000
 _RIDGE = 1.0  # nats that a weight of 1 must gain over all rows
 _HEAVIEST = 1.2
-MODELS = ("counts", "sums", "trees")
+_ROWS_OF_COMBINATION = 8  # on average: with fewer, combinations are not counted
+Part = TypeVar("Part")
+MODELS = ("counts", "sums", "trees", "combinations")
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +92,13 @@ class FoldModel:
         alone: (points + 1, |S|) densities of the feature alone; the last is that of an unknown point.
         sums: `None` where it was not fitted.
         forest: `None` where it has no weight.
+        combined: (combinations + 1, |S|) densities of the feature with the past; `None` where it has no weight.
     """
 
     alone: Floats
     sums: Sums | None
     forest: Forest | None
+    combined: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,9 +110,10 @@ class StepDensity:
         own: the columns of the feature.
         points: (k, …) the points that are known, in lexicographic order.
         log_prior: (|S|,).
-        weights: (3,) of the models.
+        weights: (4,) of the models.
         folds: one for each fold.
         gain: nats that it gained on held-out rows.
+        combinations: (c, …) those that are known of points of all columns, in lexicographic order.
     """
 
     past: tuple[CodedColumn, ...]
@@ -117,6 +123,7 @@ class StepDensity:
     weights: Floats
     folds: tuple[FoldModel, ...]
     gain: float
+    combinations: Ints
 
     def about(self, asked: Question, fold: Ints) -> Floats:
         """`log p(s | past, candidate) / p(s)`, (n, |S|), by the models of each row's fold (n,)."""
@@ -139,9 +146,10 @@ class StepDensity:
     def parts(self, model: FoldModel, asked: Question) -> list[Any]:
         """Functions that give the density (n, |S|) by each of the models."""
         return [
-            lambda: model.alone[_find(self.points, self.own, asked)],
-            lambda: _density(_sums(model).scores(cells_of((*self.past, *self.own), asked)), self.log_prior),
-            lambda: _density(_forest(model).log_probabilities(asked.rows()), self.log_prior),
+            lambda: model.alone[_find(self.points, points_of(self.own, asked.codes, asked.classes))],
+            lambda: _density(_kept(model.sums).scores(cells_of((*self.past, *self.own), asked)), self.log_prior),
+            lambda: _density(_kept(model.forest).log_probabilities(asked.rows()), self.log_prior),
+            lambda: _kept(model.combined)[_find(self.combinations, _combinations((*self.past, *self.own), asked))],
         ]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -151,9 +159,12 @@ class StepDensity:
             "log_prior": self.log_prior,
             "weights": self.weights,
             "gain": np.array([self.gain]),
+            "combinations": self.combinations,
         }
         for k, model in enumerate(self.folds):
             found[f"{k}.alone"] = model.alone
+            if model.combined is not None:
+                found[f"{k}.combined"] = model.combined
             if model.sums is not None:
                 found |= {f"{k}.sums.{name}": getattr(model.sums, name) for name in Sums.__dataclass_fields__}
             if model.forest is not None:
@@ -177,10 +188,11 @@ class StepDensity:
                     arrays[f"{k}.alone"],
                     Sums(**parts["sums"]) if parts["sums"] else None,
                     Forest.of_arrays(parts["forest"]) if parts["forest"] else None,
+                    arrays.get(f"{k}.combined"),
                 )
             )
-        points, log_prior, weights = (arrays[name] for name in ("points", "log_prior", "weights"))
-        return cls(past, own, points, log_prior, weights, tuple(folds), float(arrays["gain"][0]))
+        points, log_prior, weights, both = (arrays[n] for n in ("points", "log_prior", "weights", "combinations"))
+        return cls(past, own, points, log_prior, weights, tuple(folds), float(arrays["gain"][0]), both)
 
 
 def fit_step(
@@ -209,30 +221,32 @@ def fit_step(
     """
     prior = np.bincount(secret) / len(secret)
     log_prior = np.log(prior)
-    known, place = np.unique(points, axis=0, return_inverse=True)
-    place = place.ravel()
+    alone = _Counts.of(points, secret)
+    both = _Counts.of(_combinations((*past, *own), asked), secret) if len(past) else None
+    if both is not None and len(both.known) * _ROWS_OF_COMBINATION > len(secret):
+        both = None
     sums = _Design.of((*past, *own), asked, secret) if len(secret) <= _ADDITIVE_ROWS and len(past) else None
     number = int(fold.max()) + 1
     folds, held = [], np.zeros((len(MODELS), len(secret), len(prior)))
-    unfitted = StepDensity(past, own, known.astype(np.int64), log_prior, np.ones(len(MODELS)), (), 0.0)
+    known = np.zeros((0, 0), dtype=np.int64) if both is None else both.known
+    unfitted = StepDensity(past, own, alone.known, log_prior, np.ones(len(MODELS)), (), 0.0, known)
     for k in range(number):
         rest, mine = fold != k, np.flatnonzero(fold == k)
-        count = np.zeros((len(known) + 1, len(prior)))
-        np.add.at(count, (place[rest], secret[rest]), 1.0)
-        alone = np.log((count + _ALONE * prior) / (count.sum(axis=1, keepdims=True) + _ALONE)) - log_prior
         model = FoldModel(
-            alone,
+            alone.fit(rest),
             None if sums is None else sums.fit(rest),
             Forest.of(_trees(asked.rows()[rest], secret[rest], seed)),
+            None if both is None else both.fit(rest),
         )
         folds.append(model)
         if len(mine):
-            answers = unfitted.parts(model, asked.take(mine))
-            for number_of, answer in enumerate(answers):
-                held[number_of, mine] = 0.0 if number_of == 1 and sums is None else answer()
+            fitted = (True, sums is not None, True, both is not None)
+            for number_of, answer in enumerate(unfitted.parts(model, asked.take(mine))):
+                held[number_of, mine] = answer() if fitted[number_of] else 0.0
     weights, gain = _stack(held, secret, log_prior)
     kept = tuple(_without_unused(model, weights) for model in folds)
-    density = StepDensity(past, own, unfitted.points, log_prior, weights, kept, gain)
+    known = known if weights[3] > 0 else known[:0]
+    density = StepDensity(past, own, alone.known, log_prior, weights, kept, gain, known)
     mixed = log_softmax(np.tensordot(weights, held, 1) + log_prior, axis=1) - log_prior
     return density, np.asarray(mixed)
 
@@ -246,7 +260,12 @@ def _trees(rows: Floats, secret: Ints, seed: int) -> Any:
 
 def _without_unused(model: FoldModel, weights: Floats) -> FoldModel:
     """A model that has no weight is not kept."""
-    return FoldModel(model.alone, model.sums if weights[1] > 0 else None, model.forest if weights[2] > 0 else None)
+    return FoldModel(
+        model.alone,
+        model.sums if weights[1] > 0 else None,
+        model.forest if weights[2] > 0 else None,
+        model.combined if weights[3] > 0 else None,
+    )
 
 
 def _stack(held: Floats, secret: Ints, log_prior: Floats) -> tuple[Floats, float]:
@@ -328,9 +347,41 @@ def _middles(own: CodedColumn) -> Floats:
     return np.concatenate([own.atoms, ranges, [np.inf]])
 
 
-def _find(points: Ints, own: tuple[CodedColumn, ...], asked: Question) -> Ints:
-    """The number of each row's point among known ones (k, …); k where it is not one of them."""
-    rows = points_of(own, asked.codes, asked.classes)
+@dataclass(frozen=True, eq=False)
+class _Counts:
+    """How often each class occurs with each point.
+
+    Attributes:
+        known: (k, …) the points, in lexicographic order.
+        place: (n,) which of them each row has.
+        secret: (n,).
+    """
+
+    known: Ints
+    place: Ints
+    secret: Ints
+
+    @classmethod
+    def of(cls, points: Ints, secret: Ints) -> _Counts:
+        known, place = np.unique(points, axis=0, return_inverse=True)
+        return cls(known.astype(np.int64), place.ravel(), secret)
+
+    def fit(self, rest: Any) -> Floats:
+        """(k + 1, |S|) densities by some rows; the last is that of an unknown point."""
+        prior = np.bincount(self.secret) / len(self.secret)
+        count = np.zeros((len(self.known) + 1, len(prior)))
+        np.add.at(count, (self.place[rest], self.secret[rest]), 1.0)
+        return np.asarray(np.log((count / prior + _ALONE) / (count.sum(axis=1, keepdims=True) + _ALONE)))
+
+
+def _combinations(coded: tuple[CodedColumn, ...], asked: Question) -> Ints:
+    """(n, …) the points of rows in all columns, past ones first; how often past numbers occur does not count."""
+    classes = np.column_stack([np.zeros(asked.past.shape, dtype=np.intp), asked.classes])
+    return points_of(coded, np.column_stack([asked.past, asked.codes]), classes)
+
+
+def _find(points: Ints, rows: Ints) -> Ints:
+    """The number of each row (n, …) among known points (k, …) in lexicographic order; k where it is not one of them."""
     both, place = np.unique(np.concatenate([points, rows]), axis=0, return_inverse=True)
     number = np.full(len(both), len(points))
     number[place.ravel()[: len(points)]] = np.arange(len(points))
@@ -341,13 +392,7 @@ def _density(scores: Floats, log_prior: Floats) -> Floats:
     return np.maximum(log_softmax(scores, axis=1), np.log(_LEAST)) - log_prior
 
 
-def _sums(model: FoldModel) -> Sums:
-    if model.sums is None:
+def _kept(part: Part | None) -> Part:
+    if part is None:
         raise ValueError("a model with a weight was not kept")
-    return model.sums
-
-
-def _forest(model: FoldModel) -> Forest:
-    if model.forest is None:
-        raise ValueError("a model with a weight was not kept")
-    return model.forest
+    return part

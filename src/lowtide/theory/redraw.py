@@ -75,6 +75,25 @@ def redraw_weights(i: ArrayLike, floor: ArrayLike) -> Floats:
     return np.maximum(np.exp(np.asarray(floor, dtype=np.float64)) - np.exp(np.asarray(i, dtype=np.float64)), 0.0)
 
 
+def redraw_law(i: ArrayLike, weights: ArrayLike, floor: ArrayLike) -> Floats:
+    """(…, k) how often each of k values stands in for one that is not kept.
+
+    With exact densities something is below the floor wherever a value is not kept. With estimated ones there may be
+    nothing; then the less a value tells the more often it is taken, and still by chance: one value for all such rows
+    would mark them.
+
+    Args:
+        i: (…, k) log-ratios `log P_s/Q`.
+        weights: (…, k) their probabilities under Q.
+        floor: (…).
+    """
+    told, shares = np.asarray(i, dtype=np.float64), np.asarray(weights, dtype=np.float64)
+    law = shares * redraw_weights(told, np.asarray(floor)[..., None])
+    likely = np.where(shares > 0, told, np.inf).min(axis=-1, keepdims=True)
+    law = np.where(law.any(axis=-1, keepdims=True), law, shares * np.exp(np.minimum(likely - told, 0.0)))
+    return np.asarray(law / law.sum(axis=-1, keepdims=True))
+
+
 def half_width(epsilon: float, rarest: float) -> float:
     """The largest w for which rows within ±w of the reference tell at most ε nats towards any class.
 

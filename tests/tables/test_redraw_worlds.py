@@ -1,0 +1,62 @@
+"""Fitted redraw plans on worlds whose rows can be listed: the exact law of what they release."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from exact_redraw import exact, fitted, sampled
+from lowtide.errors import LowtideError
+from lowtide.worlds import parity, rare_value, redundant_bit, xor
+from lowtide.worlds.release import ExactRelease
+
+N = 2000
+
+
+def table(x):
+    return pa.table({f"x{j}": column for j, column in enumerate(np.asarray(x).T)})
+
+
+def released(world, seed=0):
+    x, s = world.sample(N, seed)
+    return exact(fitted(table(x), s, seed=seed), world, table(world.atoms))
+
+
+@pytest.mark.parametrize(
+    "world",
+    [xor(), parity(4), redundant_bit(2), redundant_bit(3, flip=0.25), rare_value(0.1)],
+    ids=["xor", "parity of four", "two copies", "noisy copies", "rare value"],
+)
+def test_a_plan_of_2000_rows_leaves_nearly_nothing_of_what_few_distinct_rows_tell(world):
+    found = released(world)
+    assert world.information() > 0.03
+    assert found.law.information() < 0.003
+    assert found.kept.mean() > 0.45
+    # A step changes no more values than the laws before and after it must differ in.
+    np.testing.assert_allclose(found.changed, found.variation, atol=1e-6)
+
+
+def test_the_exact_law_is_the_law_of_a_large_release():
+    world = redundant_bit(2, flip=0.2)
+    x, s = world.sample(300, 3)
+    policy = fitted(table(x), s)
+    found = exact(policy, world, table(world.atoms))
+    counts, changed = sampled(policy, world, table(world.atoms), 20_000, seed=1)
+    shares = np.sort((counts / counts.sum(axis=1, keepdims=True)).ravel())
+    np.testing.assert_allclose(found.law.outcomes.sum(axis=1), 1, atol=1e-9)
+    np.testing.assert_allclose(np.sort(found.law.outcomes[found.law.outcomes > 0]), shares[shares > 0], atol=0.015)
+    assert changed == pytest.approx(1 - found.kept.mean(), abs=0.015)
+
+
+def test_a_plan_with_a_budget_has_no_exact_law():
+    world = redundant_bit(2, flip=0.2)
+    x, s = world.sample(200, 0)
+    with pytest.raises(LowtideError, match="budget of 0"):
+        exact(fitted(table(x), s, budget=0.2), world, table(world.atoms))
+
+
+def test_a_sampled_release_with_a_budget_tells_less_than_the_rows_and_more_than_nothing():
+    world = redundant_bit(2, flip=0.2)
+    x, s = world.sample(500, 0)
+    counts, _ = sampled(fitted(table(x), s, budget=0.3), world, table(world.atoms), 6000, seed=2)
+    told = ExactRelease(world.prior, counts / counts.sum(axis=1, keepdims=True)).information()
+    assert 0.005 < told < 0.5 * world.information()
