@@ -1,6 +1,8 @@
 """The policy `redraw` on tables: nothing is missing, nothing is told, and draws belong to rows."""
 
 import datetime as dt
+import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -136,13 +138,64 @@ def test_a_file_is_released_like_a_frame_from_the_command_line(made, key, tmp_pa
     assert found.attacks.headline_clean.auc.value > 0.85
 
 
-def test_a_budget_changes_fewer_values_and_the_card_says_what_it_means():
-    few = survey().drop(columns=["since", "score"])
-    strict, loose = (plan(few, "vote", policy="redraw", budget=budget, **QUICK).card for budget in (0, 0.4))
-    assert loose.changed < 0.8 * strict.changed
-    assert "independent of the secret" in strict.text()
-    assert "no row would tell more than 0.4 nats" in loose.text()
-    assert "do not use a single record as a fact about a person" in strict.text()
+@pytest.fixture(scope="module")
+def loose():
+    few = survey(500).drop(columns=["since", "score", "age"])
+    return plan(few, "vote", policy="redraw", budget=0.4, utility="income", **QUICK)
+
+
+def test_a_larger_budget_changes_fewer_values_and_the_curve_says_how_many(made, loose):
+    budgets = [point.budget for point in made.hider.policy.curve]
+    assert budgets == [0.0, 0.05, 0.2, 0.5, None], "log 1/0.4 = 0.92 is all that a row can tell"
+    assert [point.budget for point in loose.hider.policy.curve] == [0.0, 0.05, 0.2, 0.4, 0.5, None]
+    for one in (made, loose):
+        shares = [point.changed for point in one.hider.policy.curve]
+        assert shares == sorted(shares, reverse=True)
+        assert shares[-1] == 0
+        limits = [point.divergence for point in one.hider.policy.curve[:-1]]
+        assert limits == sorted(limits)
+        assert limits[0] == 0
+    strictest, *_, raw = made.hider.policy.curve
+    assert strictest.changed == pytest.approx(made.card.changed, abs=0.02)
+    np.testing.assert_allclose(strictest.changed, np.mean(strictest.columns), atol=1e-9)
+    assert strictest.read.value < 0.6
+    assert raw.read.value > 0.85
+    assert loose.card.changed == pytest.approx(loose.hider.policy.curve[3].changed, abs=0.02)
+    assert all(point.useful is not None for point in loose.hider.policy.curve)
+
+
+def test_the_plan_prints_the_curve_and_writes_it_as_json(made):
+    text, plain = str(made), made.to_json()
+    assert "The trade-off" in text
+    assert "0 *" in text
+    assert [point["budget"] for point in plain["policy"]["curve"]] == [0.0, 0.05, 0.2, 0.5, None]
+    assert len(plain["policy"]["curve"][0]["columns"]) == 7
+    assert json.loads(json.dumps(plain)) == plain
+
+
+def test_the_card_says_in_words_what_a_redrawn_release_is_and_is_not(made, loose):
+    strict = made.card.text()
+    assert f"{100 * (1 - made.card.changed):.1f} % of the values are as they were" in strict
+    assert "nobody can tell which: do not use a single record as a fact about a person" in strict
+    assert "independent of the secret" in strict
+    assert "no row would tell more than 0.4 nats" in loose.card.text()
+    assert re.search(
+        r"sees whether it was changed, and learns from that: by these densities as much as 0\.\d+ nats", strict
+    )
+    assert "A second release of the same rows under another key is a second look" in strict
+    assert "Released in this order: age, " in strict, "it is kept"
+    assert "Released in this order: income, " in loose.card.text(), "it is the utility"
+    most = max(made.hider.policy.told)
+    assert 0 < most.mean < most.most < 1.3
+
+
+def test_the_report_draws_what_was_drawn_anew_and_fits_every_screen(loose, tmp_path, widths):
+    written = loose.write_report(tmp_path / "plan.html", figures=tmp_path / "figures")
+    page = (tmp_path / "plan.html").read_text()
+    for words in ("What was drawn anew", "of the values are as they were", "The trade-off", "Share of values changed"):
+        assert words in page
+    assert {"redrawn.svg", "tradeoff.svg"} <= {path.name for path in written}
+    assert widths([(page, 390), (page, 1280)]) == [390, 1280]
 
 
 @pytest.mark.parametrize(

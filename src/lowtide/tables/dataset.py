@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowtide.checks import LowtideError, check_rows
+from lowtide.disclose.card_page import redraw_order, redrawn_in_words
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import note
+from lowtide.formatting import in_ascii
 from lowtide.interface import TextTable
 from lowtide.labels import check_secret_values, copy_note, near_copies, refuse_copies
 from lowtide.protocols import Dataset, Locks, Matched, PlanView
@@ -23,6 +25,7 @@ from lowtide.tables.encoder import MOST_CATEGORIES, category_cap, read_shown, re
 from lowtide.tables.options import TableOptions
 from lowtide.tables.policies import FixedColumns
 from lowtide.tables.redraw_policy import RedrawPolicy
+from lowtide.tables.redraw_view import plan_tables
 from lowtide.tables.scan import UNJUDGED, Description, describe
 from lowtide.types import Ints
 
@@ -172,15 +175,17 @@ def view_plan(plan: Plan) -> PlanView:
         (name, f"{share:.0%}", "" if not marginal or np.isnan(marginal[name]) else f"{marginal[name]:.4f}")
         for name, share in sorted(shares.items(), key=lambda pair: (-pair[1], -marginal.get(pair[0], 0.0)))
     )
-    table = TextTable("What is hidden", ("column", "rows hidden", "nats it carries"), rows)
+    tables: tuple[TextTable, ...] = (TextTable("What is hidden", ("column", "rows hidden", "nats it carries"), rows),)
+    lines = tuple(f"also blank, since it cannot be judged: {name}" for name in plan.layout["blank"])
     if isinstance(policy, RedrawPolicy):
-        table = TextTable("What is drawn anew", ("column", "rows changed"), tuple(row[:2] for row in rows))
+        tables = plan_tables(policy, card)
+        lines = (in_ascii(redrawn_in_words(card.changed)), redraw_order(card), *lines)
     config, _ = plan.hider.parts()
     for part, inside in (("policy", ("density", "coded", "secret")), ("mechanism", ("private",))):
         config[part] = {name: value for name, value in config[part].items() if name not in inside}
     return PlanView(
-        (table,),
-        tuple(f"also blank, since it cannot be judged: {name}" for name in plan.layout["blank"]),
+        tables,
+        lines,
         {**plan.layout, "policy": config["policy"], "mechanism": config["mechanism"]},
         "it holds ranges and categories of your data",
     )

@@ -23,13 +23,14 @@ from lowtide.report.html import Findings, Outline, Section
 from lowtide.report.words import HiddenCounts, count_features
 from lowtide.table_files.formats import find_column, format_of
 from lowtide.table_files.shuffling import order_beside
-from lowtide.tables import dataset, releasing
+from lowtide.tables import dataset, redraw_view, releasing
 from lowtide.tables import view as table_view
 from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.encoder import TableEncoder, is_frame, read_encoder, read_shown, read_table, take_rows
 from lowtide.tables.hider import TableHider, names_of
 from lowtide.tables.options import TableOptions
 from lowtide.tables.planner import TablePlanner, TableSettings
+from lowtide.tables.redraw_policy import RedrawPolicy
 from lowtide.tables.scan import TableScan, scan
 from lowtide.tables.surface import ShownReader, read_columns
 from lowtide.tables.utility import changed, predicts, row_count
@@ -144,11 +145,13 @@ class TableModality:
     publishable = table_view.PUBLISHABLE
 
     def sections(self, findings: Findings, view: Any = None) -> list[Section]:
-        """The leaking columns."""
-        return table_view.sections(findings)
+        """The leaking columns, and what was drawn anew."""
+        return [*table_view.sections(findings), *redraw_view.sections(findings, view)]
 
-    def view(self, samples: Any, **_: Any) -> None:
-        """Nothing: averages by column are in the scan, and single rows are never shown."""
+    def view(self, samples: Any, *, hider: Any = None, **_: Any) -> Any:
+        """The trade-off of redraw; averages by column are in the scan, and single rows are never shown."""
+        policy = getattr(hider, "policy", None)
+        return redraw_view.RedrawView.of(policy, hider.card) if isinstance(policy, RedrawPolicy) else None
 
     def outline(self, hider: TableHider) -> Outline:
         """The trade-off of a plan, and the columns that it hides."""

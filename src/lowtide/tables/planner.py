@@ -193,7 +193,14 @@ class TablePlanner:
         problem, budget = self.problem, self.task.row_budget
         rows, kept = len(problem.data.codes), bool(problem.keep.any())
         found = rehearse_redraw(problem, self.x, budget, lambda done: tick(0.9 * done))
-        certificate = certify_redraw(self.task.stated_at, self.classes.prior, budget=budget, kept=kept, rows=rows)
+        certificate = certify_redraw(
+            self.task.stated_at,
+            self.classes.prior,
+            budget=budget,
+            kept=kept,
+            told=(max(one.most for one in found.policy.told), max(one.mean for one in found.policy.told)),
+            rows=rows,
+        )
         shares = zip(problem.features.names, found.changed.mean(axis=0), strict=True)
         return Rehearsal(
             found.policy,

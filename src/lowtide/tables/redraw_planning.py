@@ -22,6 +22,7 @@ from lowtide.tables.encoder import is_frame
 from lowtide.tables.layout import owners
 from lowtide.tables.planning_attackers import estimate, unlearnt
 from lowtide.tables.problem import ATTACKED_ROWS, PANEL, TableProblem
+from lowtide.tables.redraw_curve import CurveRows, Told, told_by_changes, trade_off
 from lowtide.tables.redraw_policy import Frequencies, RedrawPolicy, SecretCodes, changed_features, codes_of, write_codes
 from lowtide.tables.redrawing import fit_redraw
 from lowtide.tables.surface import read_columns
@@ -57,7 +58,7 @@ def rehearse_redraw(problem: TableProblem, x: Any, budget: float, tick: Tick) ->
         tick: called with the share of the work that is done.
     """
     _check(problem, x)
-    secret, prior, seed = problem.data.codes, problem.data.classes.prior, problem.options.seed
+    secret, seed = problem.data.codes, problem.options.seed
     names = problem.mechanism.encoder.names
     frame = nw.from_native(x, eager_only=True)
     own = {str(name): name for name in frame.columns}
@@ -66,22 +67,38 @@ def rehearse_redraw(problem: TableProblem, x: Any, budget: float, tick: Tick) ->
     counts = Frequencies(j for j, one in enumerate(coded) if one.has_ranges)
     counts.add(codes)
     order = _order(problem, coded, codes, groups)
-    rarest = float(safe_prior(prior, len(secret))[0])
+    rarest = float(safe_prior(problem.data.classes.prior, len(secret))[0])
     columns, found = fit_redraw(
         coded,
         codes,
         counts.classes(codes),
         secret,
         row_ids(np.arange(len(secret)), len(secret)),
-        features=[tuple(np.flatnonzero(groups == feature).tolist()) for feature in order if not problem.keep[feature]],
+        features=[_columns_of(groups, feature) for feature in order if not problem.keep[feature]],
         kept=tuple(int(j) for j in np.flatnonzero(problem.keep[groups])),
         width=theory.half_width(budget, rarest),
         noise=problem.rehearsal,
         seed=seed,
-        tick=lambda done: tick(0.8 * done),
+        tick=lambda done: tick(0.7 * done),
     )
-    labels = SecretCodes.of(problem.data.classes.labels)
-    policy = RedrawPolicy(problem.features, groups, columns, labels)
+    rows = _curve_rows(problem, codes, counts.classes(codes), groups)
+    told = told_by_changes(columns, rows, problem.rehearsal)
+    policy = RedrawPolicy(
+        problem.features,
+        groups,
+        columns,
+        SecretCodes.of(problem.data.classes.labels),
+        trade_off(
+            columns,
+            rows,
+            chosen=budget,
+            rarest=rarest,
+            noise=problem.rehearsal,
+            seed=seed,
+            tick=lambda done: tick(0.7 + 0.15 * done),
+        ),
+        tuple(told.get(_columns_of(groups, feature), Told(0.0, 0.0)) for feature in range(len(problem.features))),
+    )
     check = _attacked(problem, write_codes(coded, x, found))
     changed = changed_features(found.changed, groups, len(problem.features))
     return RedrawRehearsal(policy, check, changed, tuple(problem.features.names[feature] for feature in order))
@@ -98,6 +115,18 @@ def _check(problem: TableProblem, x: Any) -> None:
             f"{few} of the {len(problem.data.classes.labels)} classes of the secret have fewer than {_LEAST_ROWS} "
             "rows, too few to learn how their rows differ; merge them with others, or drop them"
         )
+
+
+def _columns_of(groups: Ints, feature: int) -> tuple[int, ...]:
+    return tuple(np.flatnonzero(groups == feature).tolist())
+
+
+def _curve_rows(problem: TableProblem, codes: Floats, classes: Ints, groups: Ints) -> CurveRows:
+    own = np.zeros(len(groups), dtype=bool)
+    if problem.utility_feature is not None:
+        own = problem.utility_feature[groups]
+    useful = None if problem.utility is None else problem.utility.codes
+    return CurveRows.of(codes, classes, problem.data.codes, useful, own, problem.options.seed)
 
 
 def _order(problem: TableProblem, coded: Sequence[CodedColumn], codes: Floats, groups: Ints) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import narwhals.stable.v2 as nw
@@ -20,6 +20,7 @@ from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.features import Features
 from lowtide.tables.cells import scatter
 from lowtide.tables.codes import CodedColumn, count_classes
+from lowtide.tables.redraw_curve import RedrawPoint, Told
 from lowtide.tables.redrawing import RedrawColumns, RedrawnRows, bits_of
 from lowtide.types import Bools, Floats, Ints
 
@@ -90,6 +91,9 @@ class RedrawPolicy:
         groups: (columns,) the feature of each column.
         columns: the steps.
         secret: the values of the secret.
+        curve: what other budgets would cost.
+        told: (m,) what somebody learns who knows the true value of a feature and sees whether it was changed; 0 of
+            those that are kept.
     """
 
     name: ClassVar[str] = "redraw"
@@ -97,6 +101,8 @@ class RedrawPolicy:
     groups: Ints
     columns: RedrawColumns
     secret: SecretCodes
+    curve: tuple[RedrawPoint, ...] = field(default=(), repr=False)
+    told: tuple[Told, ...] = ()
 
     def counted(self) -> Frequencies:
         """An empty count of the values of which it matters how often they occur."""
@@ -135,7 +141,8 @@ class RedrawPolicy:
         """Plain JSON, and the arrays of the steps as tensors."""
         tensors = {name: torch.from_numpy(np.array(a, order="C")) for name, a in self.columns.arrays().items()}
         secret = {"salt": self.secret.salt, "digests": list(self.secret.digests)}
-        return {**self.columns.to_config(), "groups": self.groups.tolist(), "secret": secret}, tensors
+        beside = {"curve": [point.to_config() for point in self.curve], "told": [one._asdict() for one in self.told]}
+        return {**self.columns.to_config(), "groups": self.groups.tolist(), "secret": secret, **beside}, tensors
 
     @classmethod
     def read(
@@ -144,7 +151,14 @@ class RedrawPolicy:
         """Rebuild what `parts` gave."""
         arrays: dict[str, NDArray[Any]] = {name: tensor.numpy() for name, tensor in tensors.items()}
         secret = SecretCodes(str(config["secret"]["salt"]), tuple(map(str, config["secret"]["digests"])))
-        return cls(features, np.array(config["groups"], dtype=np.intp), RedrawColumns.read(config, arrays), secret)
+        return cls(
+            features,
+            np.array(config["groups"], dtype=np.intp),
+            RedrawColumns.read(config, arrays),
+            secret,
+            tuple(map(RedrawPoint.from_config, config["curve"])),
+            tuple(Told(**one) for one in config["told"]),
+        )
 
 
 def codes_of(coded: tuple[CodedColumn, ...], frame: Any) -> Floats:
