@@ -77,7 +77,7 @@ def plan(
     keep: Sequence[str] = (),
     hide: Sequence[str] = (),
     utility: str | None = None,
-    policy: PolicyName = "fixed",
+    policy: PolicyName | None = None,
     mechanism: str | None = None,
     seed: int = 0,
     progress: bool | None = None,
@@ -93,8 +93,10 @@ def plan(
         keep: features to release as they are: columns; patch numbers or boxes `"x,y,w,h"`; terms, or columns of texts.
         hide: features to hide anyway.
         utility: a column that the release should still predict.
-        policy: `fixed` (the same for everybody), `sequential` (sample by sample, given what it has disclosed), or
-            `paper` (to reproduce the paper).
+        policy: `fixed` (the same for everybody), `redraw` (values are kept as often as their density allows, others
+            are drawn in place of the rest), `sequential` (sample by sample, given what it has disclosed), or `paper`
+            (to reproduce the paper). By default `redraw` for tables, unless an option is given that only `fixed`
+            has, or there are too few rows or too many columns; and `fixed` for other kinds.
         mechanism: what hiding does; by default the first of the kind's: `redact`, or `drop` for texts.
         seed: of every random draw but the noise of a release.
         progress: whether to draw progress bars; by default only on a terminal.
@@ -107,6 +109,9 @@ def plan(
     modality, said = _kind(data, "plan", options.pop("kind", None), options)
     opened = modality.open(data, secret, said, progress=progress)
     locks = modality.locks(opened, said, _listed("keep", keep), _listed("hide", hide))
+    if policy is None:
+        asked = {**common, **options, "budget": budget, "mechanism": mechanism, "hide": hide, "secret": secret}
+        policy = modality.policy_for(asked, opened)
     settings = {one.name: getattr(said, one.name) for one in fields(modality.settings) if hasattr(said, one.name)}
     hider = Obfuscator(
         TIDE(modality.features(said), max_steps=steps, random_state=seed, progress=False),

@@ -182,7 +182,9 @@ class PlanArguments:
     )
     hide: list[str] | None = flag(None, "hide anyway, named as for --keep (repeat)", metavar="FEATURE")
     utility: str | None = flag(None, "column that the release should still predict", metavar="COLUMN")
-    policy: Literal["fixed", "redraw", "sequential", "paper"] = flag("fixed", "what decides what is changed")
+    policy: Literal["fixed", "redraw", "sequential", "paper"] | None = flag(
+        None, "what decides what is changed", shown="redraw for tables that hold the secret, else fixed"
+    )
     mechanism: str | None = flag(
         None,
         "what hiding does: redact, gaussian, mixed (tables); redact, gaussian (images); drop, mask, replace (texts)",
@@ -322,7 +324,7 @@ class DemoArguments:
     """
 
     out: Path = flag(Path("out/demo"), "where to write", metavar="DIR")
-    budget: str = flag("0.06", "what the release may tell; 944 people cannot show much less to be kept")
+    budget: str = flag("0", "what one row may tell for a vote, in nats; a larger one changes fewer values")
     json: Path | None = flag(None, _JSON, metavar="FILE")
     seed: int = flag(0, "of every random draw")
     quiet: bool = flag(False, "no progress bars")

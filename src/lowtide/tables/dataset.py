@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowtide.checks import LowtideError, check_rows
+from lowtide.disclose.budget import Budget
 from lowtide.disclose.card_page import redraw_order, redrawn_in_words
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import note
@@ -24,12 +25,14 @@ from lowtide.table_files.shuffling import read_places
 from lowtide.tables.encoder import MOST_CATEGORIES, category_cap, read_shown, read_table, take_rows
 from lowtide.tables.options import TableOptions
 from lowtide.tables.policies import FixedColumns
+from lowtide.tables.redraw_planning import why_not_redraw
 from lowtide.tables.redraw_policy import RedrawPolicy
 from lowtide.tables.redraw_view import plan_tables
 from lowtide.tables.scan import UNJUDGED, Description, describe
 from lowtide.types import Ints
 
 _SECRET = "secret"
+_FIXED_ONLY = ("mechanism", "kept", "epsilon", "delta", "lam", "certify", "strict", "hide", "fill")  # options of `plan`
 _MOST_COLUMNS = 3000  # 2,000 columns of 500 rows are scanned in a minute of processor time
 
 
@@ -139,6 +142,26 @@ def lock_columns(data: Dataset, keep: Sequence[str], hide: Sequence[str]) -> Loc
     hidden += [name for name in copies if name not in hidden]
     as_it_is = tuple(name for name in kept if name in unjudged)
     return Locks([name for name in kept if name in judged], [name for name in hidden if name in judged], as_it_is)
+
+
+def default_policy(asked: Mapping[str, Any], data: Dataset | None) -> str:
+    """`redraw`, or `fixed` where that is all that can be done; of opened data a note says why.
+
+    Args:
+        asked: what `plan` was asked for beside the policy.
+        data: the table, once it is open.
+    """
+    budget = asked.get("budget")
+    if any(asked.get(name) for name in _FIXED_ONLY) or (budget is not None and Budget.read(budget).unit != "nats"):
+        return "fixed"
+    if data is None:
+        return "redraw"
+    if data.source.table is None or not isinstance(asked["secret"], str):  # what is to be released has no secret
+        return "fixed"
+    why = why_not_redraw(data.labels, len(data.samples.column_names))
+    if why:
+        note(f"{why}, so columns are hidden instead (policy fixed)")
+    return "fixed" if why else "redraw"
 
 
 def layout_of(data: Dataset, locks: Locks, utility: str | None) -> dict[str, Any]:

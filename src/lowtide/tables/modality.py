@@ -200,6 +200,10 @@ class TableModality:
         """Columns, their types, and what becomes of those that were not judged."""
         return dataset.layout_of(data, locks, None if utility is None else self.utility(data, utility))
 
+    def policy_for(self, asked: Mapping[str, Any], data: Dataset | None) -> str:
+        """Redraw, unless something is asked for that only `fixed` does, or redraw cannot learn this table."""
+        return dataset.default_policy(asked, data)
+
     def plan_weights(self, policy: str) -> str | None:
         """Only the fixed policy needs no network."""
         return None if policy == "fixed" else f"the policy {policy!r}"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lowtide.attack.scores import auc
+from lowtide.attack.scores import auc, information
 from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.disclose.rehearsal import LEAST_PER_CLASS
 from lowtide.interface import Estimate
@@ -28,6 +28,7 @@ _BUDGETS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # nats; those that limit anything, o
 _TRIED = 3
 _ROWS = 600  # that are released for a point: with a budget all of their values are proposed anew, which takes time
 _FOLDS = 3
+_KEPT_ROWS = 10_000  # that say what columns to keep tell
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,19 @@ def _released(fitted: RedrawColumns, rows: CurveRows, width: float, noise: Keyed
 
 def read_by_trees(rows: Floats, codes: Ints, seed: int) -> Estimate:
     """AUC of boosted trees that guess classes (n,) from rows (n, columns) they were not trained on."""
+    return auc(_guesses(rows, codes, seed), codes)
+
+
+def told_by_kept(codes: Floats, secret: Ints, seed: int) -> Estimate:
+    """What columns (n, kept) tell about the secret by themselves, in nats, as fresh trees read them."""
+    some = sample_with_classes(secret, _KEPT_ROWS, LEAST_PER_CLASS, generator(seed, "table redraw curve"))
+    with one_thread():
+        guesses = _guesses(codes[some], secret[some], seed)
+    return information(guesses, secret[some], prior=np.bincount(secret[some]) / len(some))
+
+
+def _guesses(rows: Floats, codes: Ints, seed: int) -> Floats:
+    """Cross-fitted probabilities (n, |S|)."""
     prior = np.bincount(codes) / len(codes)
     guesses = np.tile(prior, (len(codes), 1))
     fold = stratified_folds(codes, _FOLDS, generator(seed, "table redraw curve"))
@@ -157,7 +171,7 @@ def read_by_trees(rows: Floats, codes: Ints, seed: int) -> Estimate:
         if rows.shape[1] and np.bincount(codes[rest], minlength=len(prior)).min() > 0:
             trees = Forest.of(grow(rows[rest], codes[rest], rounds=40, leaves=8, rate=0.1, seed=seed % 2**31))
             guesses[~rest] = np.exp(trees.log_probabilities(rows[~rest]))
-    return auc(guesses / guesses.sum(axis=1, keepdims=True), codes)
+    return guesses / guesses.sum(axis=1, keepdims=True)
 
 
 class Told(NamedTuple):

@@ -20,9 +20,10 @@ from lowtide.splits import generator, sample_with_classes
 from lowtide.tables.codes import CodedColumn
 from lowtide.tables.encoder import is_frame
 from lowtide.tables.layout import owners
+from lowtide.tables.options import TableOptions
 from lowtide.tables.planning_attackers import estimate, unlearnt
 from lowtide.tables.problem import ATTACKED_ROWS, PANEL, TableProblem
-from lowtide.tables.redraw_curve import CurveRows, Told, told_by_changes, trade_off
+from lowtide.tables.redraw_curve import CurveRows, Told, told_by_changes, told_by_kept, trade_off
 from lowtide.tables.redraw_policy import Frequencies, RedrawPolicy, SecretCodes, changed_features, codes_of, write_codes
 from lowtide.tables.redrawing import fit_redraw
 from lowtide.tables.surface import read_columns
@@ -30,6 +31,7 @@ from lowtide.theory import redraw as theory
 from lowtide.types import Bools, Floats, Ints
 
 _LEAST_ROWS = 10  # of a class: with fewer, nobody learns how its rows differ from others
+_MANY_COLUMNS = 64  # each is fitted on all before it, so that time grows with their square
 
 
 class RedrawRehearsal(NamedTuple):
@@ -67,6 +69,7 @@ def rehearse_redraw(problem: TableProblem, x: Any, budget: float, tick: Tick) ->
     counts = Frequencies(j for j, one in enumerate(coded) if one.has_ranges)
     counts.add(codes)
     order = _order(problem, coded, codes, groups)
+    _refuse_telling(problem, coded, codes, groups, budget)
     rarest = float(safe_prior(problem.data.classes.prior, len(secret))[0])
     columns, found = fit_redraw(
         coded,
@@ -104,6 +107,21 @@ def rehearse_redraw(problem: TableProblem, x: Any, budget: float, tick: Tick) ->
     return RedrawRehearsal(policy, check, changed, tuple(problem.features.names[feature] for feature in order))
 
 
+def why_not_redraw(labels: Any, columns: int) -> str:
+    """Why `redraw` is not what to do by default with a table; empty where it is.
+
+    Args:
+        labels: (n,) the secret.
+        columns: how many there are beside it.
+    """
+    _, counts = np.unique(np.asarray(labels).astype(str), return_counts=True)
+    if counts.min() < _LEAST_ROWS:
+        return f"redraw needs {_LEAST_ROWS} rows of every value of the secret, and some have fewer"
+    if columns > _MANY_COLUMNS:
+        return f"redraw takes long with {columns:,} columns; name --policy redraw to do it all the same"
+    return ""
+
+
 def _check(problem: TableProblem, x: Any) -> None:
     if not is_frame(x):
         raise LowtideError("redraw works on tables with named columns: give a file or a data frame, or use 'fixed'")
@@ -115,6 +133,25 @@ def _check(problem: TableProblem, x: Any) -> None:
             f"{few} of the {len(problem.data.classes.labels)} classes of the secret have fewer than {_LEAST_ROWS} "
             "rows, too few to learn how their rows differ; merge them with others, or drop them"
         )
+
+
+def _refuse_telling(
+    problem: TableProblem, coded: Sequence[CodedColumn], codes: Floats, groups: Ints, budget: float
+) -> None:
+    """Refuse columns to keep that tell more than the budget by themselves: nothing that follows could take it back."""
+    kept = np.flatnonzero(problem.keep[groups])
+    if not len(kept):
+        return
+    secret, limit = problem.data.codes, max(budget, TableOptions.default_budget)
+    told = told_by_kept(codes[:, kept], secret, problem.options.seed)
+    if told.low <= limit:
+        return
+    alone = sorted(((_alone(coded[j].cell(codes[:, j]), secret), coded[j].name) for j in kept), reverse=True)
+    named = ", ".join(f"{name} (alone {max(0.0, nats):.3f})" for nats, name in alone)
+    raise LowtideError(
+        f"the columns to keep tell {told.value:.3f} nat about the secret, at least {told.low:.3f}, and the budget "
+        f"allows {limit:g}: {named}; leave out of keep what tells most, or raise the budget to {told.value:.2g} or more"
+    )
 
 
 def _columns_of(groups: Ints, feature: int) -> tuple[int, ...]:

@@ -47,16 +47,28 @@ class SecretCodes:
 
     def read(self, values: Iterable[Any]) -> Ints:
         """The class (n,) of each row."""
+        codes = self._codes(values)
+        refuse_unknown(int((codes < 0).sum()))
+        return codes
+
+    def unknown(self, values: Iterable[Any]) -> int:
+        """How many rows have a secret that is missing or new."""
+        return int((self._codes(values) < 0).sum())
+
+    def _codes(self, values: Iterable[Any]) -> Ints:
         known = {digest: k for k, digest in enumerate(self.digests)}
         texts = list(map(str, values))
         found = {text: known.get(_digest(self.salt, text), -1) for text in set(texts)}
-        codes = np.array([found[text] for text in texts], dtype=np.intp)
-        if (codes < 0).any():
-            raise LowtideError(
-                f"{int((codes < 0).sum())} rows have a secret that is missing, or that the reference data did not "
-                "have; drop these rows, or make a plan from data that has them"
-            )
-        return codes
+        return np.array([found[text] for text in texts], dtype=np.intp)
+
+
+def refuse_unknown(rows: int) -> None:
+    """Refuse a table in which so many rows have a secret that a plan does not know."""
+    if rows:
+        raise LowtideError(
+            f"{rows} rows have a secret that is missing, or that the reference data did not have; drop these rows, or "
+            "make a plan from data that has them"
+        )
 
 
 class Frequencies:

@@ -27,7 +27,7 @@ from lowtide.tables.dataset import read_types
 from lowtide.tables.hider import Disclosed
 from lowtide.tables.layout import owners
 from lowtide.tables.options import TableOptions
-from lowtide.tables.redraw_policy import Frequencies, RedrawPolicy
+from lowtide.tables.redraw_policy import Frequencies, RedrawPolicy, refuse_unknown
 
 
 def check_columns(plan: Plan, names: Sequence[str]) -> None:
@@ -83,15 +83,19 @@ def _disclosed(
     if not isinstance(plan.hider.policy, RedrawPolicy):
         return plan.hider.disclose(rows, noise=noise, ids=ids)
     frame = nw.from_native(table, eager_only=True)
-    if plan.secret not in frame.columns:
-        raise LowtideError(
-            f"redraw needs the secret of every row, and this table has no column {plan.secret!r}; give a table that "
-            "has it (it is never released), or make a plan with policy 'fixed'"
-        )
+    _refuse_without_secret(plan, frame.columns)
     if noise is None:
         raise LowtideError("redraw draws random numbers, and there is no key to draw them with; give a key file")
     values = secret_texts(frame.get_column(plan.secret))
     return plan.hider.redraw(rows, values, noise=noise, ids=ids, counts=counts)
+
+
+def _refuse_without_secret(plan: Plan, names: Sequence[str]) -> None:
+    if isinstance(plan.hider.policy, RedrawPolicy) and plan.secret not in names:
+        raise LowtideError(
+            f"redraw needs the secret of every row, and this table has no column {plan.secret!r}; give a table that "
+            "has it (it is never released), or make a plan with --policy fixed, which needs no secret"
+        )
 
 
 def secret_texts(column: Any) -> list[str]:
@@ -172,16 +176,18 @@ class TableJob:
         draws = plan.hider.draws
         if draws and options.ids is None:
             raise LowtideError(
-                "this plan draws noise, which belongs to a row and stays with it: name the column that tells rows "
-                "apart with --ids COLUMN"
+                "this plan draws at random, and what is drawn belongs to a row and stays with it: name the column that "
+                "tells rows apart with --ids COLUMN"
             )
         types = read_types(options.types)
         self._schema = schema_like(source, plan.layout["columns"], types=types, encoding=options.encoding)
         ids = None if options.ids is None else find_column(options.ids, self._schema.names)
         self._ids = ids if draws else None
-        check_columns(plan, self._schema.names)  # before a key is made
+        # All that can be refused is refused before a key is made.
+        check_columns(plan, self._schema.names)
+        _refuse_without_secret(plan, self._schema.names)
         self._seen: list[Any] = []
-        self._counts: Frequencies | None = None
+        self._counts = self._first_look()
 
     def sink(self, out: Path, staged: Callable[..., Path]) -> TableSink:
         """A file of the format that its suffix says."""
@@ -194,12 +200,19 @@ class TableJob:
 
     def batches(self) -> Iterator[pa.Table]:
         """Tables of one schema."""
-        policy = self._plan.hider.policy
-        if isinstance(policy, RedrawPolicy):  # how often a value occurs is known only when all have been seen
-            self._counts = policy.counted()
-            for batch in self._read():
-                self._counts.add(policy.codes(batch))
         return self._shuffling.batches(self._read())
+
+    def _first_look(self) -> Frequencies | None:
+        """How often values occur, for a plan that draws them anew; refuses rows whose secret it does not know."""
+        policy = self._plan.hider.policy
+        if not isinstance(policy, RedrawPolicy):
+            return None
+        counts, unknown = policy.counted(), 0
+        for batch in self._read():
+            counts.add(policy.codes(batch))
+            unknown += policy.secret.unknown(secret_texts(batch[self._plan.secret]))
+        refuse_unknown(unknown)
+        return counts
 
     def _read(self) -> Iterator[pa.Table]:
         return batches(self._source, like=self._schema, encoding=self._encoding)
