@@ -112,7 +112,6 @@ def plan(
     if policy is None:
         asked = {**common, **options, "budget": budget, "mechanism": mechanism, "hide": hide, "secret": secret}
         policy = modality.policy_for(asked, opened)
-    settings = {one.name: getattr(said, one.name) for one in fields(modality.settings) if hasattr(said, one.name)}
     hider = Obfuscator(
         TIDE(modality.features(said), max_steps=steps, random_state=seed, progress=False),
         policy,
@@ -120,7 +119,7 @@ def plan(
         budget=budget,
         keep=tuple(locks.keep),
         hide=tuple(locks.hide),
-        settings=modality.settings(**settings),
+        settings=_settings(modality, said),
         progress=progress,
         random_state=seed,
         **common,
@@ -326,6 +325,12 @@ def _options(modality: Modality, verb: str, given: Mapping[str, Any]) -> Any:
 def outputs_of(plan: Plan, out: Path, options: Mapping[str, Any]) -> dict[str, Path]:
     """Every file that a release writes besides itself, by what it is."""
     return {**card_paths(out), **plan.modality.beside(out, _options(plan.modality, "release", options))}
+
+
+def _settings(modality: Modality, options: Any) -> Any:
+    """The settings of an Obfuscator that a user's options name."""
+    named = {one.name: getattr(options, one.name, None) for one in fields(modality.settings)}
+    return modality.settings(**{name: value for name, value in named.items() if value is not None})
 
 
 def _plan_for(plan: Plan | str | Path | None, modality: Modality) -> Plan | None:

@@ -271,8 +271,9 @@ def test_rows_without_a_known_secret_are_refused(made, key, change, message):
 def test_what_redraw_cannot_do_is_refused_with_a_remedy(made):
     with pytest.raises(LowtideError, match="rows need ids"):
         release(survey(), made)
-    with pytest.raises(LowtideError, match="leave hide out, or use policy='fixed'"):
-        plan(survey(), "vote", policy="redraw", hide=["party"], **QUICK)
+    every = list(survey().columns.drop("vote"))
+    with pytest.raises(LowtideError, match="nothing is left to redraw; use policy='fixed'"):
+        plan(survey(), "vote", policy="redraw", hide=every, **QUICK)
     with pytest.raises(LowtideError, match="in nats or bits"):
         plan(survey(), "vote", policy="redraw", budget="60%", **QUICK)
     rare = survey()

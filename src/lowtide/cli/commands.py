@@ -61,6 +61,8 @@ def plan(said: arguments.PlanArguments, given: dict[str, Any]) -> None:
     shared = {name: getattr(said, name) for name in _SHARED if getattr(said, name) is not None}
     asked = {**shared, **given, "budget": _budget(said), "mechanism": said.mechanism, "hide": said.hide}
     weights = modality.plan_weights(said.policy or modality.policy_for(asked, None))
+    if weights is None and given.get("fill"):
+        weights = "--fill"
     output = said.out or Path("plan.json" if weights is None else "plan.lowtide")
     files, folders = {"--json": said.json, "--report": said.report}, {"--figures": said.figures}
     (files if output.suffix == ".json" else folders)["--out"] = output

@@ -24,6 +24,10 @@ _DONE = {
     ),
     "paper": "Feature by feature, a value is hidden where it would tell too much beyond the raw values before it.",
 }
+_FILLED = (
+    "What is hidden was filled in with values drawn from their law given what is shown: they are not the person's own, "
+    "and tell nothing beyond what is shown."
+)
 _ONE_ROW = "All of this is about one row: whoever stands in several is less protected."
 _UNKNOWN = "it has columns that nobody judged"
 _NO_ESTIMATE = (
@@ -200,9 +204,13 @@ def _done(card: ReleaseCard) -> list[str]:
     ]
     if card.policy == "redraw":
         lines += [_quoted(line) for line in [redraw_order(card)] if line]
+        hidden = [_quoted(name) for name in card.parameters.get("hide") or ()]
+        if hidden:
+            lines.append(f"Hidden, and filled in given what the others show ({len(hidden)}): {_some(hidden)}.")
     else:
         names = list(map(_quoted, everybody))
         lines.append(f"Hidden for everybody ({len(names)} of {len(card.features)}): {_some(names)}.")
+    lines += [_FILLED] if card.parameters.get("fill") == "redraw" else []
     if card.order is not None and card.order.shuffled is not None:
         lines.append(f"The rows are in {'random order' if card.order.shuffled else 'the order of the source'}.")
     noised = [_quoted(name) for name in card.parameters.get("noised") or ()]

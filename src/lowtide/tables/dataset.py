@@ -204,7 +204,7 @@ def view_plan(plan: Plan) -> PlanView:
         tables = plan_tables(policy, card)
         lines = (in_ascii(redrawn_in_words(card.changed)), redraw_order(card), *lines)
     config, _ = plan.hider.parts()
-    for part, inside in (("policy", ("density", "coded", "secret")), ("mechanism", ("private",))):
+    for part, inside in (("policy", ("density", "coded", "secret", "fill")), ("mechanism", ("private",))):
         config[part] = {name: value for name, value in config[part].items() if name not in inside}
     return PlanView(
         tables,

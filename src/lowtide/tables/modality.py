@@ -29,9 +29,10 @@ from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.encoder import TableEncoder, is_frame, read_encoder, read_shown, read_table, take_rows
 from lowtide.tables.hider import TableHider, names_of
 from lowtide.tables.options import TableOptions
-from lowtide.tables.planner import TablePlanner, TableSettings
+from lowtide.tables.planner import TablePlanner
 from lowtide.tables.redraw_policy import RedrawPolicy
 from lowtide.tables.scan import TableScan, scan
+from lowtide.tables.settings import TableSettings
 from lowtide.tables.surface import ShownReader, read_columns
 from lowtide.tables.utility import changed, predicts, row_count
 

@@ -77,6 +77,7 @@ class CurveRows:
         secret: (n,) the class of each row.
         useful: (n,) what the release should still tell; `None` when nothing is named.
         own: (columns,) the columns of the utility itself, which do not count towards telling it.
+        hidden: (columns,) those that are hidden at every budget; nobody reads them.
     """
 
     codes: Floats
@@ -84,15 +85,18 @@ class CurveRows:
     secret: Ints
     useful: Ints | None
     own: Bools
+    hidden: Bools
 
     @classmethod
-    def of(cls, codes: Floats, classes: Ints, secret: Ints, useful: Ints | None, own: Bools, seed: int) -> CurveRows:
+    def of(
+        cls, codes: Floats, classes: Ints, secret: Ints, useful: Ints | None, own: Bools, hidden: Bools, seed: int
+    ) -> CurveRows:
         """A random choice of all rows, with rows of every class."""
         some = sample_with_classes(secret, _ROWS, LEAST_PER_CLASS, generator(seed, "table redraw curve"))
         told = None if useful is None else _merged(useful[some])
         if told is not None and told.max() == 0:
             told = None
-        return cls(codes[some], classes[some], secret[some], told, own)
+        return cls(codes[some], classes[some], secret[some], told, own, hidden)
 
 
 def trade_off(
@@ -121,11 +125,14 @@ def trade_off(
     for k, budget in enumerate(tried):
         width = np.inf if budget is None else theory.half_width(budget, rarest)
         released = rows.codes if budget is None else _released(fitted, rows, width, noise)
-        same = (released == rows.codes) | (np.isnan(released) & np.isnan(rows.codes))
+        shown = ~rows.hidden | (budget is None)
+        same = ((released == rows.codes) | (np.isnan(released) & np.isnan(rows.codes))) & shown
         limit = None if np.isinf(width) else theory.divergence(0.0, width, rarest)[0]
         with one_thread():
-            read = read_by_trees(released, rows.secret, seed)
-            useful = None if rows.useful is None else read_by_trees(released[:, ~rows.own], rows.useful, seed)
+            read = read_by_trees(released[:, shown], rows.secret, seed)
+            useful = None
+            if rows.useful is not None:
+                useful = read_by_trees(released[:, shown & ~rows.own], rows.useful, seed)
         shares = tuple(float(share) for share in 1 - same.mean(axis=0))
         found.append(RedrawPoint(budget, float(1 - same.mean()), shares, limit, read, useful))
         tick((k + 1) / len(tried))

@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lowtide.checks import LowtideError
-from lowtide.disclose.budget import Parts
-from lowtide.disclose.noise import KeyedNoise, row_ids
+from lowtide.disclose.budget import Config, Parts
+from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
 from lowtide.features import Features
 from lowtide.tables.cells import scatter
 from lowtide.tables.codes import CodedColumn, count_classes
+from lowtide.tables.filling import ColumnFill
 from lowtide.tables.redraw_curve import RedrawPoint, Told
 from lowtide.tables.redrawing import RedrawColumns, RedrawnRows, bits_of
 from lowtide.types import Bools, Floats, Ints
@@ -106,6 +107,7 @@ class RedrawPolicy:
         curve: what other budgets would cost.
         told: (m,) what somebody learns who knows the true value of a feature and sees whether it was changed; 0 of
             those that are kept.
+        fill: what columns that must be hidden are filled in with; `None` where there are none.
     """
 
     name: ClassVar[str] = "redraw"
@@ -115,6 +117,7 @@ class RedrawPolicy:
     secret: SecretCodes
     curve: tuple[RedrawPoint, ...] = field(default=(), repr=False)
     told: tuple[Told, ...] = ()
+    fill: ColumnFill | None = None
 
     def counted(self) -> Frequencies:
         """An empty count of the values of which it matters how often they occur."""
@@ -142,6 +145,7 @@ class RedrawPolicy:
             counts.add(codes)
         own, rows = self.secret.read(secret), row_ids(ids, len(codes))
         found = self.columns.release(codes, counts.classes(codes), own, rows, noise)
+        found = filled(found, codes, self.fill, rows, noise)
         changed = changed_features(found.changed, self.groups, len(self.features))
         return write_codes(self.columns.coded, x, found), changed
 
@@ -153,7 +157,13 @@ class RedrawPolicy:
         """Plain JSON, and the arrays of the steps as tensors."""
         tensors = {name: torch.from_numpy(np.array(a, order="C")) for name, a in self.columns.arrays().items()}
         secret = {"salt": self.secret.salt, "digests": list(self.secret.digests)}
-        beside = {"curve": [point.to_config() for point in self.curve], "told": [one._asdict() for one in self.told]}
+        beside: Config = {
+            "curve": [point.to_config() for point in self.curve],
+            "told": [one._asdict() for one in self.told],
+        }
+        if self.fill is not None:
+            beside["fill"], more = self.fill.parts()
+            tensors |= more
         return {**self.columns.to_config(), "groups": self.groups.tolist(), "secret": secret, **beside}, tensors
 
     @classmethod
@@ -170,7 +180,17 @@ class RedrawPolicy:
             secret,
             tuple(map(RedrawPoint.from_config, config["curve"])),
             tuple(Told(**one) for one in config["told"]),
+            ColumnFill.read(config.get("fill"), tensors),
         )
+
+
+def filled(found: RedrawnRows, codes: Floats, fill: ColumnFill | None, ids: Ids, noise: KeyedNoise) -> RedrawnRows:
+    """Released rows whose hidden columns are filled in; `codes` (n, columns) are those of the rows as they were."""
+    if fill is None:
+        return found
+    released = fill.fill(found.codes, ids, noise)
+    same = (released == codes) | (np.isnan(released) & np.isnan(codes))
+    return found._replace(codes=released, changed=~same)
 
 
 def codes_of(coded: tuple[CodedColumn, ...], frame: Any) -> Floats:

@@ -113,6 +113,8 @@ def _with_judged_scales(columns: dict[str, Any], flags: Any, plan: Plan) -> dict
     """Ordered categories list what was judged, and nothing where the column is redacted in all rows."""
     mechanism = plan.hider.mechanism
     gone = flags.all(axis=0)[owners(mechanism.encoder, mechanism.features)]
+    if plan.hider.fill is not None or isinstance(plan.hider.policy, RedrawPolicy):
+        gone = np.zeros_like(gone)  # values stand where others were
     known = {
         name: () if gone[j] and mechanism.kinds[j] == "redact" else mechanism.encoder.categories[j] or ()
         for j, name in enumerate(mechanism.encoder.names)
