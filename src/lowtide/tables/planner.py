@@ -31,6 +31,7 @@ from lowtide.features import Features
 from lowtide.labels import Classes
 from lowtide.splits import stream
 from lowtide.tables.encoder import TableEncoder, is_frame, read_table
+from lowtide.tables.grouping import find_functions, group_columns, groups_of, owner_names
 from lowtide.tables.hider import TableHider, names_of
 from lowtide.tables.layout import bounded, column_names, constants, owners
 from lowtide.tables.mechanism import TableMechanism
@@ -89,7 +90,7 @@ class TablePlanner:
         rows, encoder = read_table(x)
         classes, codes = read_secret(s, len(rows), "rows")
         refuse_few(rows, codes)
-        features = read_features(task.tide.features, encoder)
+        task, features = group(task, encoder, x)
         keep, hide = named(listed(task.keep), features, "keep"), named(listed(task.hide), features, "hide")
         if (keep & hide).any():
             raise LowtideError(f"{', '.join(_names(features, keep & hide))} cannot be both kept and hidden; choose")
@@ -197,6 +198,7 @@ class TablePlanner:
                 "passes": len(found.policy.columns.passes),
                 "keep": listed(self.task.keep),
                 "hide": listed(self.task.hide),
+                "together": groups_of(problem.features, problem.mechanism.encoder),
             },
         )
 
@@ -272,6 +274,7 @@ class TablePlanner:
                 "fill": task.settings.fill if isinstance(task.settings.fill, str) else None,
                 "keep": listed(task.keep),
                 "hide": listed(task.hide),
+                "together": groups_of(features, mechanism.encoder),
             },
         )
 
@@ -283,6 +286,17 @@ class TablePlanner:
         return TableMechanism.build(
             encoder, features, rows, kind="gaussian", lam=1.0, bounds=bounds, fill=fill, keep=flat
         )
+
+
+def group(task: Task, encoder: TableEncoder, x: Any) -> tuple[Task, Features]:
+    """What the features of a table are, and the task with what it keeps and hides named as these are."""
+    features = group_columns(read_features(task.tide.features, encoder), encoder, task.settings.together)
+    keep, hide = (owner_names(listed(names), features, encoder) for names in (task.keep, task.hide))
+    if task.policy == "redraw":
+        locked = named(keep, features, "keep") + 2 * named(hide, features, "hide")
+        features, _ = find_functions(features, encoder, x, locked[owners(encoder, features)])
+        keep, hide = (owner_names(listed(names), features, encoder) for names in (task.keep, task.hide))
+    return replace(task, keep=keep, hide=hide), features
 
 
 def _mechanism(task: Task, encoder: TableEncoder, features: Features, rows: Any, classes: Classes) -> TableMechanism:

@@ -22,11 +22,13 @@ class TableSettings:
         categorical: how `gaussian` hides categories: `redact`, or `response` for randomised response.
         fill: what a redacted number becomes; or `redraw`: with policy `fixed`, hidden columns are filled in with values
             drawn from their law given the columns that are shown.
+        together: columns that are hidden or drawn together, such as `education,education_num`.
     """
 
     bounds: Bounds | Sequence[str] | None = None
     categorical: Literal["redact", "response"] = "redact"
     fill: float | Literal["redraw"] = 0.0
+    together: Sequence[str] = ()
 
     @property
     def blank(self) -> float:
