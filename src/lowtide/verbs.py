@@ -87,16 +87,14 @@ def plan(
 
     Args:
         data: as for `scan`.
-        secret: as for `scan`.
+        secret: as for `scan`; of a table also several columns, whose product is then the secret.
         budget: how much the release may tell: nats, `"0.03bits"`, or `"65%"`, the share an attacker may guess right;
             by default that of the kind.
         keep: features to release as they are: columns; patch numbers or boxes `"x,y,w,h"`; terms, or columns of texts.
         hide: features to hide anyway.
         utility: a column that the release should still predict.
-        policy: `fixed` (the same for everybody), `redraw` (values are kept as often as their density allows, others
-            are drawn in place of the rest), `sequential` (sample by sample, given what it has disclosed), or `paper`
-            (to reproduce the paper). By default `redraw` for tables, unless an option is given that only `fixed`
-            has, or there are too few rows or too many columns; and `fixed` for other kinds.
+        policy: `fixed` (the same for everybody), `redraw` (values are kept as often as their density allows, others are
+            drawn anew), `sequential` (sample by sample) or `paper` (to reproduce it); by default that of the kind.
         mechanism: what hiding does; by default the first of the kind's: `redact`, or `drop` for texts.
         seed: of every random draw but the noise of a release.
         progress: whether to draw progress bars; by default only on a terminal.
@@ -109,12 +107,10 @@ def plan(
     modality, said = _kind(data, "plan", options.pop("kind", None), options)
     opened = modality.open(data, secret, said, progress=progress)
     locks = modality.locks(opened, said, _listed("keep", keep), _listed("hide", hide))
-    if policy is None:
-        asked = {**common, **options, "budget": budget, "mechanism": mechanism, "hide": hide, "secret": secret}
-        policy = modality.policy_for(asked, opened)
+    asked = {**common, **options, "budget": budget, "mechanism": mechanism, "hide": hide, "secret": secret}
     hider = Obfuscator(
         TIDE(modality.features(said), max_steps=steps, random_state=seed, progress=False),
-        policy,
+        policy or modality.policy_for(asked, opened),
         mechanism,
         budget=budget,
         keep=tuple(locks.keep),

@@ -173,7 +173,9 @@ class PlanArguments:
     """
 
     data: Path = argument(_DATA, "DATA")
-    secret: str = flag(..., "column to protect, of 2 to 100 values: never released", metavar="COLUMN")
+    secret: list[str] = flag(
+        ..., "column to protect, of 2 to 100 values: never released (tables: repeat for several)", metavar="COLUMN"
+    )
     budget: str | None = flag(None, "what the release may tell: 0.02 (nats), 0.03bits, 65%", shown=_default_budgets())
     attacker_accuracy: float | None = flag(None, "budget as the share an attacker may guess right")
     kept: float | None = flag(None, "share of columns, pixels or words to keep, in place of a budget")
@@ -243,7 +245,7 @@ class AuditArguments:
 
     release: Path = argument("the released file or folder", "RELEASE")
     reference: Path = flag(..., "the data before, the same samples (tables and texts: in the same order)")
-    secret: str = flag(..., "column to protect", metavar="COLUMN")
+    secret: list[str] = flag(..., "column to protect (tables: repeat for several)", metavar="COLUMN")
     fail_above: str | None = flag(
         None, "exit 1 unless attacks tell at most this, at the upper end: 0.05, 0.03bits, 55%"
     )

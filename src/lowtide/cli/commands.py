@@ -71,7 +71,7 @@ def plan(said: arguments.PlanArguments, given: dict[str, Any]) -> None:
         check_plan_place(output, weights=weights)
     made = verbs.plan(
         said.data,
-        said.secret,
+        _secret(said.secret),
         budget=_budget(said),
         keep=tuple(said.keep or ()),
         hide=tuple(said.hide or ()),
@@ -98,6 +98,10 @@ def print_plan(made: Plan) -> None:
     for line in view.lines:
         say(line)
     console.say_page(made.text())
+
+
+def _secret(names: list[str]) -> str | tuple[str, ...]:
+    return names[0] if len(names) == 1 else tuple(names)
 
 
 def _budget(said: arguments.PlanArguments) -> Budget | None:
@@ -153,7 +157,7 @@ def audit(said: arguments.AuditArguments, given: dict[str, Any]) -> None:
     found = verbs.audit(
         said.release,
         said.reference,
-        said.secret,
+        _secret(said.secret),
         utility=said.utility,
         plan=said.plan,
         card=said.card,

@@ -1,7 +1,7 @@
 """Tables as the verbs open, release and match them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from lowtide.tables.redraw_planning import why_not_redraw
 from lowtide.tables.redraw_policy import RedrawPolicy
 from lowtide.tables.redraw_view import plan_tables
 from lowtide.tables.scan import UNJUDGED, Description, describe
+from lowtide.tables.secrets import join_secrets, joint_name, named_secrets
 from lowtide.types import Ints
 
 _SECRET = "secret"
@@ -44,11 +45,13 @@ class TableSource:
         table: all columns, rows without a secret left out; `None` for an array.
         copies: columns that tell the secret in nearly every row.
         description: of the columns; `None` for an array.
+        secrets: where the secret is the product of several columns, these and their types.
     """
 
     table: pa.Table | None = None
     copies: tuple[str, ...] = ()
     description: Description | None = None
+    secrets: Mapping[str, str] = field(default_factory=dict)
 
 
 def open_table(source: Any, secret: Any, options: TableOptions) -> Dataset:
@@ -59,6 +62,11 @@ def open_table(source: Any, secret: Any, options: TableOptions) -> Dataset:
         table, name = as_arrow(source), "table"
     else:
         return _open_array(source, secret)
+    names = named_secrets(secret, table.column_names)
+    if len(names) > 1:
+        types = {one: type_word(table.schema.field(one).type) for one in names}
+        return _with_secret(join_secrets(table, names), joint_name(names), name, types)
+    secret = names[0] if names else secret
     if not isinstance(secret, str):
         own = str(getattr(secret, "name", None) or _SECRET)
         if own in table.column_names:
@@ -76,7 +84,7 @@ def _open_array(x: Any, secret: Any) -> Dataset:
     return Dataset("tables", "table", x, _SECRET, labels, np.ones(len(labels), bool), source=TableSource())
 
 
-def _with_secret(table: pa.Table, secret: str, name: str) -> Dataset:
+def _with_secret(table: pa.Table, secret: str, name: str, secrets: Mapping[str, str] | None = None) -> Dataset:
     table = table.set_column(table.column_names.index(secret), secret, decoded(table[secret]))
     known = pc.invert(pc.is_null(table[secret], nan_is_null=True))
     whole, table = len(table), table.filter(known)
@@ -98,7 +106,7 @@ def _with_secret(table: pa.Table, secret: str, name: str) -> Dataset:
     copies = near_copies(table.drop_columns([secret]), np.unique(labels.astype(str), return_inverse=True)[1])
     for text in (*description.notes, *(copy_note(column, secret) for column in copies)):
         note(text)
-    source = TableSource(table, copies, description)
+    source = TableSource(table, copies, description, secrets or {})
     return Dataset(
         "tables", name, table.select(judged), secret, labels, np.asarray(known), source=source, unjudged=unjudged
     )
@@ -156,7 +164,8 @@ def default_policy(asked: Mapping[str, Any], data: Dataset | None) -> str:
         return "fixed"
     if data is None:
         return "redraw"
-    if data.source.table is None or not isinstance(asked["secret"], str):  # what is to be released has no secret
+    held = isinstance(asked["secret"], str) or data.source.secrets
+    if data.source.table is None or not held:  # what is to be released has no secret
         return "fixed"
     why = why_not_redraw(data.labels, len(data.samples.column_names))
     if why:
@@ -168,10 +177,11 @@ def layout_of(data: Dataset, locks: Locks, utility: str | None) -> dict[str, Any
     """The columns a plan is for, and what becomes of those that were not judged."""
     table = data.source.table
     return {
-        "columns": {} if table is None else {field.name: type_word(field.type) for field in table.schema},
+        "columns": {} if table is None else {one.name: type_word(one.type) for one in table.schema},
         "blank": [name for name in data.unjudged if name not in locks.columns],
         "kept": list(locks.columns),
         "utility": utility,
+        "secrets": dict(data.source.secrets),
     }
 
 
@@ -275,14 +285,16 @@ def _read_release(release: Any, data: Dataset, options: TableOptions) -> tuple[p
         table = as_arrow(release)
         names = table.column_names
     else:
-        types = read_types([entry for entry in options.types if entry.rpartition("=")[0] != data.secret])
+        inside = {data.secret, *data.source.secrets}
+        types = read_types([entry for entry in options.types if entry.rpartition("=")[0] not in inside])
         # Only texts are held to: a release may show as a fraction what was a whole number.
-        words = {field.name: "text" for field in data.source.table.schema if type_word(field.type) == "text"}
+        words = {one.name: "text" for one in data.source.table.schema if type_word(one.type) == "text"}
         schema = schema_like(release, words, types=types, encoding=options.encoding)
         table, names = None, schema.names
-    if data.secret in names:
+    held = [name for name in (data.source.secrets or (data.secret,)) if name in names]
+    if held:
         raise LowtideError(
-            f"the release still holds the secret {data.secret!r}: nothing is hidden; release it with `lowtide release`"
+            f"the release still holds the secret {held[0]!r}: nothing is hidden; release it with `lowtide release`"
         )
     if table is None:
         table = pa.concat_tables(batches(release, like=schema, encoding=options.encoding)).unify_dictionaries()

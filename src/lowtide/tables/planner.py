@@ -196,6 +196,7 @@ class TablePlanner:
                 "row budget, nats": budget,
                 "order": found.order,
                 "passes": len(found.policy.columns.passes),
+                "each by itself": found.each,
                 "keep": listed(self.task.keep),
                 "hide": listed(self.task.hide),
                 "together": groups_of(problem.features, problem.mechanism.encoder),

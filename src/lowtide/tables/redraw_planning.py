@@ -15,6 +15,7 @@ from lowtide.disclose.certificate import safe_prior
 from lowtide.disclose.noise import row_ids
 from lowtide.disclose.rehearsal import LEAST_PER_CLASS, Check, Tick
 from lowtide.errors import LowtideError
+from lowtide.formatting import in_ascii, interval, percents
 from lowtide.splits import generator, sample_with_classes
 from lowtide.tables.codes import CodedColumn
 from lowtide.tables.encoder import is_frame
@@ -34,6 +35,7 @@ from lowtide.tables.redraw_policy import (
     write_codes,
 )
 from lowtide.tables.redrawing import fit_redraw
+from lowtide.tables.secrets import each_secret
 from lowtide.tables.surface import read_columns
 from lowtide.theory import redraw as theory
 from lowtide.types import Bools, Floats, Ints
@@ -50,12 +52,14 @@ class RedrawRehearsal(NamedTuple):
         check: what fresh attackers made of it.
         changed: (n, m) which features of each row are changed.
         order: the names of the features, in the order of their release.
+        each: what the strongest attacker reads of every single secret, in words, where there are several.
     """
 
     policy: RedrawPolicy
     check: Check
     changed: Bools
     order: tuple[str, ...]
+    each: tuple[str, ...] = ()
 
 
 def rehearse_redraw(problem: TableProblem, x: Any, budget: float, tick: Tick) -> RedrawRehearsal:
@@ -103,9 +107,9 @@ def rehearse_redraw(problem: TableProblem, x: Any, budget: float, tick: Tick) ->
     labels = SecretCodes.of(problem.data.classes.labels)
     known = tuple(told.get(read.columns_of(feature), Told(0.0, 0.0)) for feature in range(m))
     policy = RedrawPolicy(problem.features, read.groups, columns, labels, curve, known, fill)
-    check = _attacked(problem, write_codes(read.coded, x, found))
+    check, each = _attacked(problem, write_codes(read.coded, x, found))
     changed = changed_features(found.changed, read.groups, m)
-    return RedrawRehearsal(policy, check, changed, tuple(problem.features.names[feature] for feature in order))
+    return RedrawRehearsal(policy, check, changed, tuple(problem.features.names[feature] for feature in order), each)
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,8 +244,8 @@ def _alone(cells: Ints, secret: Ints) -> float:
     return float((xlogy(table, table) - xlogy(table, product)).sum()) - free / (2 * len(cells))
 
 
-def _attacked(problem: TableProblem, released: Any) -> Check:
-    """What fresh attackers make of a released frame of the reference rows."""
+def _attacked(problem: TableProblem, released: Any) -> tuple[Check, tuple[str, ...]]:
+    """What fresh attackers make of a released frame of the reference rows; and of each secret, in words."""
     seen, codes, classes = problem.mechanism.encoder.encode(released), problem.data.codes, problem.data.classes
     options = replace(problem.options, seed=problem.options.seed + 7)
     # Each row was released by models that had not seen it, and is read by attackers that have not, either.
@@ -249,12 +253,12 @@ def _attacked(problem: TableProblem, released: Any) -> Check:
     some = sample_with_classes(
         codes, ATTACKED_ROWS, LEAST_PER_CLASS, generator(problem.options.seed, "table attacked rows")
     )
-    attacks = attack(
-        SurfacedRows(seen[some], lambda: read_columns(released), some),
-        codes[some],
-        attackers=(*PANEL, "surface"),
-        seed=problem.options.seed,
-        progress=False,
-    )
+    rows = SurfacedRows(seen[some], lambda: read_columns(released), some)
+    who, seed = (*PANEL, "surface"), problem.options.seed
+    attacks = attack(rows, codes[some], attackers=who, seed=seed, progress=False)
+    each = []
+    for number, part in enumerate(each_secret(classes, codes), 1):
+        found = attack(rows, part[some], attackers=who, seed=seed, progress=False).headline
+        each.append(in_ascii(f"secret {number}: AUC {interval(found.auc, 3)}, {percents(found.accuracy)} right"))
     missed = unlearnt(seen, classes)
-    return Check(replace(leakage, high=leakage.high + missed), attacks, unlearnt=missed)
+    return Check(replace(leakage, high=leakage.high + missed), attacks, unlearnt=missed), tuple(each)
