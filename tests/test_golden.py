@@ -23,7 +23,14 @@ import golden_data  # noqa: E402 - beside the recorded answers
 RECORDED = json.loads((HERE / "recorded.json").read_text())  # by this file, see below
 TOLERANCE = 1e-3  # sums in single precision, in another order with another number of threads
 KINDS = {
-    "tables": (golden_data.write_table, "survey.csv", "shared.csv", "vote", {}, {"budget": 0.05, "steps": 60}),
+    "tables": (
+        golden_data.write_table,
+        "survey.csv",
+        "shared.csv",
+        "vote",
+        {},
+        {"policy": "fixed", "budget": 0.05, "steps": 60},
+    ),
     "images": (golden_data.write_images, "faces.npz", "shared.npz", "smile", {"patch": 4}, {"kept": 0.7}),
     "texts": (
         golden_data.write_texts,

@@ -26,6 +26,7 @@ FIRST = {
     "table estimate": 2617721224,
     "table judged rows": 3026431988,
     "table counted rows": 2214077229,
+    "table redraw curve": 3587916967,
     "table rehearsal": 4006933708,
     "table scan": 3532027437,
     "image judged rows": 878186583,

@@ -33,7 +33,7 @@ def survey(rows=300):
 
 @pytest.fixture(scope="module")
 def made():
-    return plan(pd.DataFrame(survey()), "vote", budget=0.05, **FAST)
+    return plan(pd.DataFrame(survey()), "vote", policy="fixed", budget=0.05, **FAST)
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])

@@ -185,7 +185,7 @@ class Modality(Protocol):
         nouns: what it calls its things.
         options: a frozen dataclass of what a user may tell about this kind; the command line makes flags from it, and
             shows its class attribute `default_budget`.
-        policies: names of the policies it has; the first is the default.
+        policies: names of the policies it has; `policy_for` says which is the default.
         mechanisms: names of the mechanisms it has; the first is the default.
         default_budget: what a release may tell when nothing is said, in nats.
         settings: a frozen dataclass of what only the Obfuscator of this kind takes.
@@ -249,15 +249,9 @@ class Modality(Protocol):
         ...
 
     def rows_like(self, x: Any, rows: Any, clean: Any) -> tuple[Any, str | None]:
-        """Read a release as clean data was read, for attackers that have seen clean data only.
+        """Read a release `x` as clean data was read, for attackers that have seen clean data only.
 
-        Args:
-            x: the release.
-            rows: its own reading, an `AttackRows`.
-            clean: the reading of the clean data.
-
-        Returns:
-            An `AttackRows` and `None`; or `None`, and why the release cannot be read so.
+        `rows` and `clean` are the readings of both. An `AttackRows` and `None`; or `None`, and why it cannot be read.
         """
         ...
 
@@ -363,6 +357,10 @@ class Modality(Protocol):
 
     def check_layout(self, plan: Any) -> None:
         """Refuse a plan whose layout does not fit its policy, or would release the secret."""
+        ...
+
+    def policy_for(self, asked: Mapping[str, Any], data: Dataset | None) -> Any:
+        """The policy when the user names none: by what else `plan` is asked for, and by the data once it is open."""
         ...
 
     def plan_weights(self, policy: str) -> str | None:

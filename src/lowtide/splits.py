@@ -251,6 +251,7 @@ STREAMS = MappingProxyType(
         "table estimate": 6,
         "table judged rows": 8,
         "table counted rows": 9,
+        "table redraw curve": 10,
         "table rehearsal": 0xD15C,
         "table scan": 0x5CA4,
         # images

@@ -77,7 +77,7 @@ def plan(
     keep: Sequence[str] = (),
     hide: Sequence[str] = (),
     utility: str | None = None,
-    policy: PolicyName = "fixed",
+    policy: PolicyName | None = None,
     mechanism: str | None = None,
     seed: int = 0,
     progress: bool | None = None,
@@ -87,14 +87,14 @@ def plan(
 
     Args:
         data: as for `scan`.
-        secret: as for `scan`.
+        secret: as for `scan`; of a table also several columns, whose product is then the secret.
         budget: how much the release may tell: nats, `"0.03bits"`, or `"65%"`, the share an attacker may guess right;
             by default that of the kind.
         keep: features to release as they are: columns; patch numbers or boxes `"x,y,w,h"`; terms, or columns of texts.
         hide: features to hide anyway.
         utility: a column that the release should still predict.
-        policy: `fixed` (the same for everybody), `sequential` (sample by sample, given what it has disclosed), or
-            `paper` (to reproduce the paper).
+        policy: `fixed` (the same for everybody), `redraw` (values are kept as often as their density allows, others are
+            drawn anew), `sequential` (sample by sample) or `paper` (to reproduce it); by default that of the kind.
         mechanism: what hiding does; by default the first of the kind's: `redact`, or `drop` for texts.
         seed: of every random draw but the noise of a release.
         progress: whether to draw progress bars; by default only on a terminal.
@@ -107,15 +107,15 @@ def plan(
     modality, said = _kind(data, "plan", options.pop("kind", None), options)
     opened = modality.open(data, secret, said, progress=progress)
     locks = modality.locks(opened, said, _listed("keep", keep), _listed("hide", hide))
-    settings = {one.name: getattr(said, one.name) for one in fields(modality.settings) if hasattr(said, one.name)}
+    asked = {**common, **options, "budget": budget, "mechanism": mechanism, "hide": hide, "secret": secret}
     hider = Obfuscator(
         TIDE(modality.features(said), max_steps=steps, random_state=seed, progress=False),
-        policy,
+        policy or modality.policy_for(asked, opened),
         mechanism,
         budget=budget,
         keep=tuple(locks.keep),
         hide=tuple(locks.hide),
-        settings=modality.settings(**settings),
+        settings=_settings(modality, said),
         progress=progress,
         random_state=seed,
         **common,
@@ -321,6 +321,12 @@ def _options(modality: Modality, verb: str, given: Mapping[str, Any]) -> Any:
 def outputs_of(plan: Plan, out: Path, options: Mapping[str, Any]) -> dict[str, Path]:
     """Every file that a release writes besides itself, by what it is."""
     return {**card_paths(out), **plan.modality.beside(out, _options(plan.modality, "release", options))}
+
+
+def _settings(modality: Modality, options: Any) -> Any:
+    """The settings of an Obfuscator that a user's options name."""
+    named = {one.name: getattr(options, one.name, None) for one in fields(modality.settings)}
+    return modality.settings(**{name: value for name, value in named.items() if value is not None})
 
 
 def _plan_for(plan: Plan | str | Path | None, modality: Modality) -> Plan | None:

@@ -88,7 +88,7 @@ class Home(NamedTuple):
 def home(tmp_path_factory, lowtide):
     folder = tmp_path_factory.mktemp("home")
     data, plan, shared = write_survey(folder / "survey.csv"), folder / "plan.json", folder / "shared.csv"
-    options = ("--budget", "0.05", "--steps", 40, "--out", plan)
+    options = ("--policy", "fixed", "--budget", "0.05", "--steps", 40, "--out", plan)
     outputs = ("--json", folder / "p.json", "--report", folder / "p.html", "--figures", folder / "figures")
     planned = lowtide("plan", data, "--secret", "beast", *options, *outputs)
     released = lowtide("release", data, "--plan", plan, "--out", shared, "--json", folder / "r.json")

@@ -44,7 +44,7 @@ def test_names_of_columns_and_files_do_not_reach_the_terminal_raw(evil, lowtide,
     secret, plan, shared = ("--secret", f"secret {EVIL}"), tmp_path / "plan\x1b[1m.json", tmp_path / "out\x1b[1m.csv"
     commands = (
         ("scan", evil, *secret, "--steps", 40, "--report", tmp_path / "re\x1b[1m.html"),
-        ("plan", evil, *secret, "--steps", 40, "--out", plan, "--budget", "0.2"),
+        ("plan", evil, *secret, "--policy", "fixed", "--steps", 40, "--out", plan, "--budget", "0.2"),
         ("release", evil, "--plan", plan, "--out", shared),
         (
             "audit",

@@ -211,7 +211,8 @@ def test_a_plan_obeys_keep_hide_and_utility(home, lowtide, tmp_path):
 
 def test_budgets_can_be_given_in_bits(home, lowtide, tmp_path):
     plan = tmp_path / "plan.json"
-    ran = lowtide("plan", home.survey, "--secret", "beast", "--budget", "0.03bits", "--steps", 40, "--out", plan)
+    options = ("--policy", "fixed", "--budget", "0.03bits", "--steps", 40, "--out", plan)
+    ran = lowtide("plan", home.survey, "--secret", "beast", *options)
     assert ran.code == 0, ran.err
     assert json.loads(plan.read_text())["card"]["parameters"]["budget"] == "0.0207944 nat (0.03 bits)"
 

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from lowtide import TIDE, Budget, LowtideError, Obfuscator, worlds
 from lowtide.images.planner import ImageSettings
-from lowtide.tables.planner import TableSettings
+from lowtide.tables.settings import TableSettings
 
 
 def quick(**options):

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lowtide import TIDE, LowtideError, Obfuscator, worlds
 from lowtide.errors import LowtideTypeError
-from lowtide.tables.planner import TableSettings
+from lowtide.tables.settings import TableSettings
 
 QUICK = {"max_steps": 40, "folds": 2, "progress": False}
 FEW = "fits {} rows: too few to attack a rehearsal of the release, and without that nothing is known of it"

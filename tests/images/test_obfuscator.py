@@ -18,7 +18,7 @@ from lowtide.errors import LowtideError
 from lowtide.images.encoder import Grid, Stack
 from lowtide.images.mechanism import FixedPatches, PaperPatches, Released, all_flags
 from lowtide.images.planner import ImageSettings, read_patches
-from lowtide.tables.planner import TableSettings
+from lowtide.tables.settings import TableSettings
 from lowtide.worlds import drawn_faces
 
 WORLD = drawn_faces(32, patch=4)

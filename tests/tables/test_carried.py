@@ -41,7 +41,7 @@ def test_pandas_lists_no_hidden_category(ordered):
     frame = arrow().to_pandas()
     frame["town"] = pd.Categorical(TOWNS, categories=categories, ordered=ordered)
     frame["shown"] = pd.Categorical(SHOWN, categories=["low", "HIV+", "high"], ordered=ordered)
-    shown = release(frame, plan(frame, "vote", **FAST)).data
+    shown = release(frame, plan(frame, "vote", policy="fixed", **FAST)).data
     assert shown["town"].cat.categories.tolist() == []
     assert shown["shown"].cat.categories.tolist() == ["low", "high"]
     assert shown["shown"].cat.ordered is ordered
@@ -53,7 +53,7 @@ def test_polars_lists_no_hidden_category():
         pl.Series("town", TOWNS, dtype=pl.Enum(["Zarquon", "Vogsphere"])),
         pl.Series("shown", SHOWN, dtype=pl.Enum(["low", "HIV+", "high"])),
     )
-    shown = release(frame, plan(frame, "vote", **FAST)).data
+    shown = release(frame, plan(frame, "vote", policy="fixed", **FAST)).data
     assert shown["town"].dtype == pl.Enum([])
     assert shown["shown"].dtype == pl.Enum(["low", "high"])
     assert shown["shown"].to_list() == SHOWN
@@ -67,7 +67,7 @@ def dictionary(values, categories):
 def test_arrow_lists_no_hidden_category_of_a_scale(tmp_path):
     table = arrow(scale=dictionary(SHOWN, ["low", "HIV+", "high"]))
     table = table.set_column(1, "town", dictionary(TOWNS, ["Zarquon", "Vogsphere"]))
-    made = plan(table, "vote", **FAST)
+    made = plan(table, "vote", policy="fixed", **FAST)
     shown = release(table, made).data
     assert shown["town"].chunk(0).dictionary.to_pylist() == []
     assert shown["scale"].chunk(0).dictionary.to_pylist() == ["low", "high"]
@@ -85,7 +85,7 @@ def test_arrow_lists_no_hidden_category_of_a_scale(tmp_path):
 def test_the_index_and_attributes_of_a_frame_stay_behind():
     frame = arrow().to_pandas().set_index(pd.Index([f"person {i}" for i in range(N)], name="who"))
     frame.attrs["made by"] = "Anna"
-    made = plan(frame, "vote", **FAST)
+    made = plan(frame, "vote", policy="fixed", **FAST)
     with pytest.warns(LowtideNote, match="the index of the frame was not judged: the rows of the release are numbered"):
         shown = release(frame, made).data
     assert shown.index.equals(pd.RangeIndex(N))
@@ -97,14 +97,14 @@ def test_the_index_and_attributes_of_a_frame_stay_behind():
 def test_metadata_of_arrow_tables_stays_behind():
     table = arrow().replace_schema_metadata({"pandas": "Anna"})
     table = table.cast(table.schema.set(2, table.schema.field(2).with_metadata({"by": "Anna"})))
-    shown = release(table, plan(table, "vote", **FAST)).data
+    shown = release(table, plan(table, "vote", policy="fixed", **FAST)).data
     assert not shown.schema.metadata
     assert not any(field.metadata for field in shown.schema)
 
 
 def test_hidden_dates_do_not_lie_under_missing_ones():
     for frame in (pl.from_arrow(arrow(born=BORN)), arrow(born=BORN)):
-        shown = release(frame, plan(frame, "vote", **FAST)).data
+        shown = release(frame, plan(frame, "vote", policy="fixed", **FAST)).data
         column = shown["born"].to_arrow() if isinstance(shown, pl.DataFrame) else shown["born"].chunk(0)
         assert column.null_count == N
         assert not any(column.buffers()[1].to_pybytes())
@@ -114,7 +114,7 @@ def test_values_under_missing_ones_of_the_source_are_not_released(tmp_path):
     remark = ghost([f"HIV+ patient {k % 3}" if k < 40 else "none" for k in range(N)], set(range(40)))
     dose = ghost([31337 if k < 40 else k % 7 for k in range(N)], set(range(40)))
     table = arrow(remark=remark, dose=dose)
-    made = plan(table, "vote", **FAST)
+    made = plan(table, "vote", policy="fixed", **FAST)
     with pa.ipc.new_file(str(tmp_path / "t.arrow"), table.schema) as writer:
         writer.write_table(table)
     assert b"HIV" in (tmp_path / "t.arrow").read_bytes()

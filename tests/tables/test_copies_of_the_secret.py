@@ -25,7 +25,7 @@ def survey():
 
 
 def test_a_copy_is_hidden_even_where_the_budget_would_show_it():
-    made = plan(survey(), "vote", budget=0.9, **FAST)
+    made = plan(survey(), "vote", budget=0.9, policy="fixed", **FAST)
     assert {feature.name: feature.hidden for feature in made.card.features} == {"Vote": 1, "choice": 1, "age": 0}
 
 
@@ -40,4 +40,4 @@ def test_scan_and_plan_say_which_columns_are_copies(verb):
 
 def test_a_copy_cannot_be_kept():
     with pytest.raises(LowtideError, match="keep names choice, which tells vote in nearly every row"):
-        plan(survey(), "vote", keep=["choice"], **FAST)
+        plan(survey(), "vote", keep=["choice"], policy="fixed", **FAST)

@@ -11,7 +11,7 @@ import pytest
 from lowtide import TIDE, Budget, Obfuscator, modalities
 from lowtide.checks import LowtideError
 from lowtide.errors import LowtideNote
-from lowtide.tables.planner import TableSettings
+from lowtide.tables.settings import TableSettings
 
 TIDE_OPTIONS = {"max_steps": 60, "progress": False}
 

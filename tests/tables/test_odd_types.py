@@ -37,7 +37,7 @@ FAST = {"steps": 5, "progress": False}
 
 @pytest.fixture(scope="module")
 def made():
-    return plan(TABLE, "vote", budget=0.6, **FAST)
+    return plan(TABLE, "vote", budget=0.6, policy="fixed", **FAST)
 
 
 def test_scan_and_plan_judge_the_same_columns(made):
@@ -65,7 +65,7 @@ def test_files_with_columns_of_any_type_are_planned_released_and_audited(made, t
 
 
 def test_a_kept_column_that_attackers_cannot_read_is_named_by_the_audit(tmp_path):
-    kept = release(TABLE, plan(TABLE, "vote", budget=0.6, keep=["list", "bytes"], **FAST)).data
+    kept = release(TABLE, plan(TABLE, "vote", budget=0.6, keep=["list", "bytes"], policy="fixed", **FAST)).data
     found = audit(kept, TABLE, "vote", attackers=["logistic regression"], progress=False)
     assert "judged by nobody: list, bytes." in found.verdict.unjudged
 

@@ -55,12 +55,12 @@ def later():
 
 @pytest.fixture(scope="module")
 def made():
-    return plan(survey(), "vote", **FAST)
+    return plan(survey(), "vote", policy="fixed", **FAST)
 
 
 @pytest.fixture(scope="module")
 def keeping():
-    return plan(survey(), "vote", keep=["email", "family"], **FAST)
+    return plan(survey(), "vote", keep=["email", "family"], policy="fixed", **FAST)
 
 
 def save(path, table):

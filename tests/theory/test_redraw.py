@@ -94,6 +94,10 @@ def test_who_knows_the_true_value_learns_from_a_change_of_it():
     # Given the value 0, a row of the first class keeps it with probability 5/9, one of the second always: 0.6 in all.
     assert told == pytest.approx(np.log(1 / 0.6))
     assert redraw.told_by_a_change(np.zeros((2, 2)), pooled, prior) == 0.0
+    # Kept: 0.5 and 0.1 of the rows, by class; changed: 0.4, all of the first class.
+    mean = 0.5 * np.log(5 / 9 / 0.6) + 0.1 * np.log(1 / 0.6) + 0.4 * np.log(4 / 9 / 0.4)
+    assert redraw.told_on_average(i, pooled, prior) == pytest.approx(mean)
+    assert redraw.told_on_average(np.zeros((2, 2)), pooled, prior) == 0.0
 
 
 def test_limits_of_the_wrong_sign_are_refused():

@@ -173,7 +173,9 @@ class PlanArguments:
     """
 
     data: Path = argument(_DATA, "DATA")
-    secret: str = flag(..., "column to protect, of 2 to 100 values: never released", metavar="COLUMN")
+    secret: list[str] = flag(
+        ..., "column to protect, of 2 to 100 values: never released (tables: repeat for several)", metavar="COLUMN"
+    )
     budget: str | None = flag(None, "what the release may tell: 0.02 (nats), 0.03bits, 65%", shown=_default_budgets())
     attacker_accuracy: float | None = flag(None, "budget as the share an attacker may guess right")
     kept: float | None = flag(None, "share of columns, pixels or words to keep, in place of a budget")
@@ -182,7 +184,9 @@ class PlanArguments:
     )
     hide: list[str] | None = flag(None, "hide anyway, named as for --keep (repeat)", metavar="FEATURE")
     utility: str | None = flag(None, "column that the release should still predict", metavar="COLUMN")
-    policy: Literal["fixed", "redraw", "sequential", "paper"] = flag("fixed", "what decides what is changed")
+    policy: Literal["fixed", "redraw", "sequential", "paper"] | None = flag(
+        None, "what decides what is changed", shown="redraw for tables that hold the secret, else fixed"
+    )
     mechanism: str | None = flag(
         None,
         "what hiding does: redact, gaussian, mixed (tables); redact, gaussian (images); drop, mask, replace (texts)",
@@ -241,7 +245,7 @@ class AuditArguments:
 
     release: Path = argument("the released file or folder", "RELEASE")
     reference: Path = flag(..., "the data before, the same samples (tables and texts: in the same order)")
-    secret: str = flag(..., "column to protect", metavar="COLUMN")
+    secret: list[str] = flag(..., "column to protect (tables: repeat for several)", metavar="COLUMN")
     fail_above: str | None = flag(
         None, "exit 1 unless attacks tell at most this, at the upper end: 0.05, 0.03bits, 55%"
     )
@@ -322,7 +326,7 @@ class DemoArguments:
     """
 
     out: Path = flag(Path("out/demo"), "where to write", metavar="DIR")
-    budget: str = flag("0.06", "what the release may tell; 944 people cannot show much less to be kept")
+    budget: str = flag("0", "what one row may tell for a vote, in nats; a larger one changes fewer values")
     json: Path | None = flag(None, _JSON, metavar="FILE")
     seed: int = flag(0, "of every random draw")
     quiet: bool = flag(False, "no progress bars")

@@ -58,17 +58,20 @@ def scan(said: arguments.ScanArguments, given: dict[str, Any]) -> None:
 def plan(said: arguments.PlanArguments, given: dict[str, Any]) -> None:
     """Plan, print, and write what was asked for."""
     modality = verbs.kind_of(said.data, "plan", given)
-    weights = modality.plan_weights(said.policy)
+    shared = {name: getattr(said, name) for name in _SHARED if getattr(said, name) is not None}
+    asked = {**shared, **given, "budget": _budget(said), "mechanism": said.mechanism, "hide": said.hide}
+    weights = modality.plan_weights(said.policy or modality.policy_for(asked, None))
+    if weights is None and given.get("fill"):
+        weights = "--fill"
     output = said.out or Path("plan.json" if weights is None else "plan.lowtide")
     files, folders = {"--json": said.json, "--report": said.report}, {"--figures": said.figures}
     (files if output.suffix == ".json" else folders)["--out"] = output
     check_outputs({"data": said.data, "key": said.sign, **console.files_among(given)}, files, folders=folders)
     with naming("--out"):
         check_plan_place(output, weights=weights)
-    shared = {name: getattr(said, name) for name in _SHARED if getattr(said, name) is not None}
     made = verbs.plan(
         said.data,
-        said.secret,
+        _secret(said.secret),
         budget=_budget(said),
         keep=tuple(said.keep or ()),
         hide=tuple(said.hide or ()),
@@ -95,6 +98,10 @@ def print_plan(made: Plan) -> None:
     for line in view.lines:
         say(line)
     console.say_page(made.text())
+
+
+def _secret(names: list[str]) -> str | tuple[str, ...]:
+    return names[0] if len(names) == 1 else tuple(names)
 
 
 def _budget(said: arguments.PlanArguments) -> Budget | None:
@@ -150,7 +157,7 @@ def audit(said: arguments.AuditArguments, given: dict[str, Any]) -> None:
     found = verbs.audit(
         said.release,
         said.reference,
-        said.secret,
+        _secret(said.secret),
         utility=said.utility,
         plan=said.plan,
         card=said.card,
@@ -271,8 +278,9 @@ def demo(said: arguments.DemoArguments, _: dict[str, Any]) -> None:
     folder, progress = said.out, show_progress(said.quiet)
     check_outputs({}, {"--json": said.json}, folders={"--out": folder})
     folder.mkdir(parents=True, exist_ok=True)
-    survey, plan, shared = folder / "survey.csv", folder / "plan.json", folder / "shared.csv"
+    survey, plan, shared = folder / "survey.csv", folder / "plan.lowtide", folder / "shared.csv"
     table = load_survey()
+    table = table.append_column("person", pa.array(range(1, len(table) + 1)))  # what tells rows apart
     with Writer(survey, table.schema) as writer:
         writer.write(table)
     out.rule("scan")
@@ -284,10 +292,10 @@ def demo(said: arguments.DemoArguments, _: dict[str, Any]) -> None:
     )
     print_plan(made)
     made.save(plan)
-    note(f"keep plan.json inside: {made.view.private}")
+    note(f"keep {plan.name} inside: {made.view.private}")
     out.rule("release")
-    done = verbs.release(survey, made, shared, progress=progress)
-    say(f"{done.card.rows} rows, {done.card.changed:.0%} of the values hidden")
+    done = verbs.release(survey, plan, shared, ids="person", progress=progress)
+    say(str(done))
     out.rule("audit")
     audited = verbs.audit(shared, survey, "vote", utility="income", plan=made, seed=said.seed, progress=progress)
     print_audit(audited)

@@ -18,15 +18,16 @@ if TYPE_CHECKING:  # a card makes its page, so the page cannot import the card
 _NAMED = 12  # features listed by name; the JSON has them all
 _DONE = {
     "fixed": "The same features are hidden for everybody.",
-    "redraw": (
-        "Every value is the person's own or was drawn anew, and nobody can tell which: do not use a single record as a "
-        "fact about a person."
-    ),
+    "redraw": "",  # which depends on how much of it: `redrawn_in_words`
     "sequential": (
         "Feature by feature, a value is hidden where it would tell too much beyond what was disclosed before."
     ),
     "paper": "Feature by feature, a value is hidden where it would tell too much beyond the raw values before it.",
 }
+_FILLED = (
+    "What is hidden was filled in with values drawn from their law given what is shown: they are not the person's own, "
+    "and tell nothing beyond what is shown."
+)
 _ONE_ROW = "All of this is about one row: whoever stands in several is less protected."
 _UNKNOWN = "it has columns that nobody judged"
 _NO_ESTIMATE = (
@@ -196,13 +197,20 @@ def _done(card: ReleaseCard) -> list[str]:
     sometimes = [feature for feature in card.features if 0 < feature.hidden < 1]
     sometimes.sort(key=lambda feature: -feature.hidden)
     partly = [f"{_quoted(feature.name)} ({_percent(feature.hidden)})" for feature in sometimes]
+    done = in_ascii(redrawn_in_words(card.changed)) if card.policy == "redraw" else _DONE[card.policy]
     lines = [
-        f"{_DONE[card.policy]} Mechanism: {_quoted(card.mechanism)}.",
+        f"{done} Mechanism: {_quoted(card.mechanism)}.",
         f"{card.rows} rows, a secret of {card.classes} classes; {_percent(card.changed)} of the values were changed.",
     ]
-    if card.policy != "redraw":
+    if card.policy == "redraw":
+        lines += [_quoted(line) for line in [redraw_order(card)] if line]
+        hidden = [_quoted(name) for name in card.parameters.get("hide") or ()]
+        if hidden:
+            lines.append(f"Hidden, and filled in given what the others show ({len(hidden)}): {_some(hidden)}.")
+    else:
         names = list(map(_quoted, everybody))
         lines.append(f"Hidden for everybody ({len(names)} of {len(card.features)}): {_some(names)}.")
+    lines += [_FILLED] if card.parameters.get("fill") == "redraw" else []
     if card.order is not None and card.order.shuffled is not None:
         lines.append(f"The rows are in {'random order' if card.order.shuffled else 'the order of the source'}.")
     noised = [_quoted(name) for name in card.parameters.get("noised") or ()]
@@ -224,10 +232,29 @@ def _done(card: ReleaseCard) -> list[str]:
     given = {
         name: value
         for name, value in card.parameters.items()
-        if name not in ("noised", "ranges_learnt") and value is not None and value not in ("", ())
+        if name not in ("noised", "ranges_learnt", "order") and value is not None and value not in ("", ())
     }
     options = [f"{_quoted(name)} = {_quoted(_shown(value))}" for name, value in given.items()]
     return [*lines, f"Options: {'; '.join(options)}."] if options else lines
+
+
+def redrawn_in_words(changed: float) -> str:
+    """What a reader of a redrawn release must know, given the share of values that were changed."""
+    return (
+        f"{percent(1 - changed)} of the values are as they were, the others were drawn anew, and nobody can tell "
+        "which: do not use a single record as a fact about a person."
+    )
+
+
+def redraw_order(card: ReleaseCard) -> str:
+    """In which order features were redrawn, and why; empty where the card does not say."""
+    order = card.parameters.get("order") or ()
+    if not order:
+        return ""
+    return (
+        f"Released in this order: {_some([visible(name) for name in order])}. What comes first is changed least: first "
+        "what is kept, then the utility, then what tells least by itself."
+    )
 
 
 def _withheld(card: ReleaseCard) -> list[str]:

@@ -64,10 +64,10 @@ _LIMITED = (
 )
 _ADDED_ONLY = "The features that are kept come first: all this is about what the others add to them."
 _LOOKS = (
-    "It is about the release by itself. Whoever knows a true value of a row sees whether it was changed and learns "
-    "from that; a second release under another key is a second look."
+    "It is about the release by itself. Whoever knows a true value of a row sees whether it was changed, and learns "
+    "from that{told}. A second release of the same rows under another key is a second look: use the same key again."
 )
-_FALSE_CELLS = "Values that were drawn anew are not the person's own, and nobody can tell which they are."
+_TOLD = ": by these densities as much as {} nats beyond what the value tells by itself, {} on average"
 _PAPER_FAILS = (
     "No guarantee for the whole release follows from the paper's claim: it looks at the raw past and lets copies of "
     "the secret through, the places of the noise tell about the secret, and it takes a radius for a diameter."
@@ -235,7 +235,13 @@ def certify_sequential(
 
 
 def certify_redraw(
-    epsilon: float, prior: ArrayLike, *, budget: float, kept: bool = False, rows: int | None = None
+    epsilon: float,
+    prior: ArrayLike,
+    *,
+    budget: float,
+    kept: bool = False,
+    told: tuple[float, float] | None = None,
+    rows: int | None = None,
 ) -> Certificate:
     """Record what redraw rests on: nothing is promised in the worst case.
 
@@ -244,6 +250,8 @@ def certify_redraw(
         prior: (|S|,) share of each class.
         budget: the most, in nats, that a row may tell for a class.
         kept: whether some features are released as they are.
+        told: nats that somebody learns who knows a true value and sees whether it was changed: at most, and on average
+            over rows, for the feature where that is most; `None` where that was not computed.
         rows: how many rows the shares were counted in; `None` where they are known exactly.
     """
     limit, rarest = full_disclosure(epsilon, prior, rows), float(safe_prior(prior, rows)[0])
@@ -255,7 +263,8 @@ def certify_redraw(
         said = _LIMITED.format(high=high, low=-low, epsilon=epsilon, forward=forward, reverse=reverse)
     elif width > 0:
         said = "So large a budget limits nothing: no row can tell more."
-    words = (_REDRAWN, said, *([_ADDED_ONLY] if kept else []), _LOOKS, _FALSE_CELLS, *_shares(prior, rows))
+    looks = _LOOKS.format(told="" if told is None else _TOLD.format(*map(rounded_up, told)))
+    words = (_REDRAWN, said, *([_ADDED_ONLY] if kept else []), looks, *_shares(prior, rows))
     return Certificate("redraw", budget, limit, words, rarest_share=rarest)
 
 

@@ -173,6 +173,10 @@ class ImageModality:
         """How images are brought to their size, and which labels are released."""
         return {"resize": options.size and list(options.size), "grey": options.grey, "kept": list(locks.columns)}
 
+    def policy_for(self, asked: Mapping[str, Any], data: Dataset | None) -> str:
+        """The first, whatever is asked for."""
+        return self.policies[0]
+
     def plan_weights(self, policy: str) -> str | None:
         """Masks and orders of many patches are tensors."""
         return "a plan for images"

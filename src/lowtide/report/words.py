@@ -12,7 +12,7 @@ import numpy as np
 from lowtide.attack.lower_bound import LowerBound
 from lowtide.auditing.report import AuditReport
 from lowtide.disclose.card import ReleaseCard
-from lowtide.disclose.card_page import distrust
+from lowtide.disclose.card_page import distrust, redrawn_in_words
 from lowtide.disclose.certificate import TwoSided, rounded_up
 from lowtide.formatting import interval, listed, number, percent, percentages, percents, plain, unseen
 from lowtide.interface import NATS_PER_BIT, Estimate
@@ -51,7 +51,7 @@ def headline(found: Findings) -> Headline:
     if found.audit is not None:
         verdict = found.audit.verdict
         failed = verdict.gate if verdict.passed is False else None
-        noted = (verdict.gate if failed is None else None, verdict.lower_bound_note)
+        noted = (_redrawn(found.card), verdict.gate if failed is None else None, verdict.lower_bound_note)
         cautions = (failed, verdict.distrust, verdict.surface, verdict.control, verdict.weak)
         return Headline(verdict.sentence, _there(cautions), _there(noted))
     secret, card = plain(found.secret), found.card
@@ -62,7 +62,7 @@ def headline(found: Findings) -> Headline:
         budget = None if card.standing is None else f"The budget is {card.standing}."
         broken = card.standing is not None and card.standing.state != "kept"
         beware = (budget if broken else None, None if (why := distrust(card)) is None else f"{why}.")
-        return Headline(sentence, _there(beware), _there((None if broken else budget, _ALWAYS)))
+        return Headline(sentence, _there(beware), _there((_redrawn(card), None if broken else budget, _ALWAYS)))
     nouns = found.nouns
     if found.leakage is not None:
         words = _tells("The release", found.leakage, None, secret, nouns)
@@ -75,6 +75,11 @@ def headline(found: Findings) -> Headline:
         words = _tells(f"{'The table' if nouns.named else nouns.a_row} as it is", raw, None, secret, nouns)
         return Headline(words, (), ("This is a plan: nothing is released yet.",))
     return Headline(f"Nothing has been measured yet about what tells {secret}.", (), ())
+
+
+def _redrawn(card: ReleaseCard | None) -> str | None:
+    """What a reader of a redrawn release must know first."""
+    return redrawn_in_words(card.changed) if card is not None and card.policy == "redraw" else None
 
 
 def three_numbers(found: Findings) -> tuple[Figure, Figure, Figure]:
@@ -233,10 +238,7 @@ def _there(parts: Sequence[str | None]) -> tuple[str, ...]:
 _NAMED = 24  # features listed by name; the card's JSON has them all
 _DONE = {
     "fixed": "The same {features} are hidden for everybody.",
-    "redraw": (
-        "Every value is the person's own or was drawn anew, and nobody can tell which: do not use a single record as a "
-        "fact about a person."
-    ),
+    "redraw": "{Redrawn}",
     "sequential": "{Each}, a value is hidden where it would tell too much beyond what was disclosed before.",
     "paper": "{Each}, a value is hidden where it would tell too much beyond the raw values before it.",
 }
@@ -286,7 +288,8 @@ def view_card(card: ReleaseCard, nouns: Nouns, counts: HiddenCounts, *, with_cha
     """
     everybody = [feature.name for feature in card.features if feature.hidden == 1]
     partly = sorted((f for f in card.features if 0 < f.hidden < 1), key=lambda feature: -feature.hidden)
-    done = _DONE[card.policy].format(features=nouns.features, Each=f"{nouns.feature.capitalize()} by {nouns.feature}")
+    each = f"{nouns.feature.capitalize()} by {nouns.feature}"
+    done = _DONE[card.policy].format(features=nouns.features, Each=each, Redrawn=redrawn_in_words(card.changed))
     facts = [
         ("Policy", f"{card.policy}. {done}"),
         ("Mechanism", plain(card.mechanism)),

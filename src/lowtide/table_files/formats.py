@@ -80,6 +80,8 @@ def existing(path: AnyPath) -> Path:
 def find_column(name: str, columns: Iterable[str]) -> str:
     """Return `name` when it is one of `columns`, or say which one was probably meant."""
     known = list(columns)
+    if not isinstance(name, str):
+        raise LowtideError("several columns are named where one is asked for; several secrets are for tables only")
     if name in known:
         return name
     folded = {column.casefold().strip(): column for column in known}

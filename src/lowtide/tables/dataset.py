@@ -1,7 +1,7 @@
 """Tables as the verbs open, release and match them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowtide.checks import LowtideError, check_rows
+from lowtide.disclose.budget import Budget
+from lowtide.disclose.card_page import redraw_order, redrawn_in_words
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import note
+from lowtide.formatting import in_ascii
 from lowtide.interface import TextTable
 from lowtide.labels import check_secret_values, copy_note, near_copies, refuse_copies
 from lowtide.protocols import Dataset, Locks, Matched, PlanView
@@ -22,11 +25,15 @@ from lowtide.table_files.shuffling import read_places
 from lowtide.tables.encoder import MOST_CATEGORIES, category_cap, read_shown, read_table, take_rows
 from lowtide.tables.options import TableOptions
 from lowtide.tables.policies import FixedColumns
+from lowtide.tables.redraw_planning import why_not_redraw
 from lowtide.tables.redraw_policy import RedrawPolicy
+from lowtide.tables.redraw_view import plan_tables
 from lowtide.tables.scan import UNJUDGED, Description, describe
+from lowtide.tables.secrets import join_secrets, joint_name, named_secrets
 from lowtide.types import Ints
 
 _SECRET = "secret"
+_FIXED_ONLY = ("mechanism", "kept", "epsilon", "delta", "lam", "certify", "strict", "hide", "fill")  # options of `plan`
 _MOST_COLUMNS = 3000  # 2,000 columns of 500 rows are scanned in a minute of processor time
 
 
@@ -38,11 +45,13 @@ class TableSource:
         table: all columns, rows without a secret left out; `None` for an array.
         copies: columns that tell the secret in nearly every row.
         description: of the columns; `None` for an array.
+        secrets: where the secret is the product of several columns, these and their types.
     """
 
     table: pa.Table | None = None
     copies: tuple[str, ...] = ()
     description: Description | None = None
+    secrets: Mapping[str, str] = field(default_factory=dict)
 
 
 def open_table(source: Any, secret: Any, options: TableOptions) -> Dataset:
@@ -53,6 +62,11 @@ def open_table(source: Any, secret: Any, options: TableOptions) -> Dataset:
         table, name = as_arrow(source), "table"
     else:
         return _open_array(source, secret)
+    names = named_secrets(secret, table.column_names)
+    if len(names) > 1:
+        types = {one: type_word(table.schema.field(one).type) for one in names}
+        return _with_secret(join_secrets(table, names), joint_name(names), name, types)
+    secret = names[0] if names else secret
     if not isinstance(secret, str):
         own = str(getattr(secret, "name", None) or _SECRET)
         if own in table.column_names:
@@ -70,7 +84,7 @@ def _open_array(x: Any, secret: Any) -> Dataset:
     return Dataset("tables", "table", x, _SECRET, labels, np.ones(len(labels), bool), source=TableSource())
 
 
-def _with_secret(table: pa.Table, secret: str, name: str) -> Dataset:
+def _with_secret(table: pa.Table, secret: str, name: str, secrets: Mapping[str, str] | None = None) -> Dataset:
     table = table.set_column(table.column_names.index(secret), secret, decoded(table[secret]))
     known = pc.invert(pc.is_null(table[secret], nan_is_null=True))
     whole, table = len(table), table.filter(known)
@@ -92,7 +106,7 @@ def _with_secret(table: pa.Table, secret: str, name: str) -> Dataset:
     copies = near_copies(table.drop_columns([secret]), np.unique(labels.astype(str), return_inverse=True)[1])
     for text in (*description.notes, *(copy_note(column, secret) for column in copies)):
         note(text)
-    source = TableSource(table, copies, description)
+    source = TableSource(table, copies, description, secrets or {})
     return Dataset(
         "tables", name, table.select(judged), secret, labels, np.asarray(known), source=source, unjudged=unjudged
     )
@@ -138,14 +152,36 @@ def lock_columns(data: Dataset, keep: Sequence[str], hide: Sequence[str]) -> Loc
     return Locks([name for name in kept if name in judged], [name for name in hidden if name in judged], as_it_is)
 
 
+def default_policy(asked: Mapping[str, Any], data: Dataset | None) -> str:
+    """`redraw`, or `fixed` where that is all that can be done; of opened data a note says why.
+
+    Args:
+        asked: what `plan` was asked for beside the policy.
+        data: the table, once it is open.
+    """
+    budget = asked.get("budget")
+    if any(asked.get(name) for name in _FIXED_ONLY) or (budget is not None and Budget.read(budget).unit != "nats"):
+        return "fixed"
+    if data is None:
+        return "redraw"
+    held = isinstance(asked["secret"], str) or data.source.secrets
+    if data.source.table is None or not held:  # what is to be released has no secret
+        return "fixed"
+    why = why_not_redraw(data.labels, len(data.samples.column_names))
+    if why:
+        note(f"{why}, so columns are hidden instead (policy fixed)")
+    return "fixed" if why else "redraw"
+
+
 def layout_of(data: Dataset, locks: Locks, utility: str | None) -> dict[str, Any]:
     """The columns a plan is for, and what becomes of those that were not judged."""
     table = data.source.table
     return {
-        "columns": {} if table is None else {field.name: type_word(field.type) for field in table.schema},
+        "columns": {} if table is None else {one.name: type_word(one.type) for one in table.schema},
         "blank": [name for name in data.unjudged if name not in locks.columns],
         "kept": list(locks.columns),
         "utility": utility,
+        "secrets": dict(data.source.secrets),
     }
 
 
@@ -172,15 +208,17 @@ def view_plan(plan: Plan) -> PlanView:
         (name, f"{share:.0%}", "" if not marginal or np.isnan(marginal[name]) else f"{marginal[name]:.4f}")
         for name, share in sorted(shares.items(), key=lambda pair: (-pair[1], -marginal.get(pair[0], 0.0)))
     )
-    table = TextTable("What is hidden", ("column", "rows hidden", "nats it carries"), rows)
+    tables: tuple[TextTable, ...] = (TextTable("What is hidden", ("column", "rows hidden", "nats it carries"), rows),)
+    lines = tuple(f"also blank, since it cannot be judged: {name}" for name in plan.layout["blank"])
     if isinstance(policy, RedrawPolicy):
-        table = TextTable("What is drawn anew", ("column", "rows changed"), tuple(row[:2] for row in rows))
+        tables = plan_tables(policy, card)
+        lines = (in_ascii(redrawn_in_words(card.changed)), redraw_order(card), *lines)
     config, _ = plan.hider.parts()
-    for part, inside in (("policy", ("density", "coded", "secret")), ("mechanism", ("private",))):
+    for part, inside in (("policy", ("density", "coded", "secret", "fill")), ("mechanism", ("private",))):
         config[part] = {name: value for name, value in config[part].items() if name not in inside}
     return PlanView(
-        (table,),
-        tuple(f"also blank, since it cannot be judged: {name}" for name in plan.layout["blank"]),
+        tables,
+        lines,
         {**plan.layout, "policy": config["policy"], "mechanism": config["mechanism"]},
         "it holds ranges and categories of your data",
     )
@@ -247,14 +285,16 @@ def _read_release(release: Any, data: Dataset, options: TableOptions) -> tuple[p
         table = as_arrow(release)
         names = table.column_names
     else:
-        types = read_types([entry for entry in options.types if entry.rpartition("=")[0] != data.secret])
+        inside = {data.secret, *data.source.secrets}
+        types = read_types([entry for entry in options.types if entry.rpartition("=")[0] not in inside])
         # Only texts are held to: a release may show as a fraction what was a whole number.
-        words = {field.name: "text" for field in data.source.table.schema if type_word(field.type) == "text"}
+        words = {one.name: "text" for one in data.source.table.schema if type_word(one.type) == "text"}
         schema = schema_like(release, words, types=types, encoding=options.encoding)
         table, names = None, schema.names
-    if data.secret in names:
+    held = [name for name in (data.source.secrets or (data.secret,)) if name in names]
+    if held:
         raise LowtideError(
-            f"the release still holds the secret {data.secret!r}: nothing is hidden; release it with `lowtide release`"
+            f"the release still holds the secret {held[0]!r}: nothing is hidden; release it with `lowtide release`"
         )
     if table is None:
         table = pa.concat_tables(batches(release, like=schema, encoding=options.encoding)).unify_dictionaries()

@@ -25,6 +25,7 @@ from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.tables import columns
 from lowtide.tables.cells import repeat_arrow, scatter, withhold_new
 from lowtide.tables.encoder import TableEncoder
+from lowtide.tables.filling import ColumnFill
 from lowtide.tables.layout import column_names, column_starts, owners
 from lowtide.tables.mechanism import TableMechanism
 from lowtide.tables.policies import ColumnPolicy, FixedColumns, PaperColumns, SequentialColumns
@@ -192,7 +193,12 @@ class TableHider(Hider):
     @property
     def draws(self) -> bool:
         """Whether a release draws random numbers."""
-        return self.mechanism.draws or isinstance(self.policy, RedrawPolicy)
+        return self.mechanism.draws or isinstance(self.policy, RedrawPolicy) or self.fill is not None
+
+    @property
+    def fill(self) -> ColumnFill | None:
+        """What hidden columns are filled in with, if anything."""
+        return self.policy.fill if isinstance(self.policy, FixedColumns | RedrawPolicy) else None
 
     def transform(self, x: Any, *, noise: KeyedNoise | None = None, ids: Any = None) -> Any:
         """Hide in a table; arguments as in `release`."""
@@ -221,6 +227,10 @@ class TableHider(Hider):
             table = write(table, self.mechanism.hide(rows, flags, **drawn), flags, self.mechanism)
         shown = ~flags[:, owners(self.mechanism.encoder, self.mechanism.features)]
         table, blank, beyond = withhold_new(table, self.mechanism.encoder, shown, self.mechanism.fill)
+        if self.fill is not None:
+            if noise is None:
+                raise LowtideError("what fills hidden columns is drawn at random; give a key, with release()")
+            table = self.fill.into(table, row_ids(ids, len(flags)), noise)
         return Disclosed(table, flags, blank, beyond)
 
     def redraw(

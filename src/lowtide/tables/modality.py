@@ -23,14 +23,16 @@ from lowtide.report.html import Findings, Outline, Section
 from lowtide.report.words import HiddenCounts, count_features
 from lowtide.table_files.formats import find_column, format_of
 from lowtide.table_files.shuffling import order_beside
-from lowtide.tables import dataset, releasing
+from lowtide.tables import dataset, redraw_view, releasing
 from lowtide.tables import view as table_view
 from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.encoder import TableEncoder, is_frame, read_encoder, read_shown, read_table, take_rows
 from lowtide.tables.hider import TableHider, names_of
 from lowtide.tables.options import TableOptions
-from lowtide.tables.planner import TablePlanner, TableSettings
+from lowtide.tables.planner import TablePlanner
+from lowtide.tables.redraw_policy import RedrawPolicy
 from lowtide.tables.scan import TableScan, scan
+from lowtide.tables.settings import TableSettings
 from lowtide.tables.surface import ShownReader, read_columns
 from lowtide.tables.utility import changed, predicts, row_count
 
@@ -144,11 +146,13 @@ class TableModality:
     publishable = table_view.PUBLISHABLE
 
     def sections(self, findings: Findings, view: Any = None) -> list[Section]:
-        """The leaking columns."""
-        return table_view.sections(findings)
+        """The leaking columns, and what was drawn anew."""
+        return [*table_view.sections(findings), *redraw_view.sections(findings, view)]
 
-    def view(self, samples: Any, **_: Any) -> None:
-        """Nothing: averages by column are in the scan, and single rows are never shown."""
+    def view(self, samples: Any, *, hider: Any = None, **_: Any) -> Any:
+        """The trade-off of redraw; averages by column are in the scan, and single rows are never shown."""
+        policy = getattr(hider, "policy", None)
+        return redraw_view.RedrawView.of(policy, hider.card) if isinstance(policy, RedrawPolicy) else None
 
     def outline(self, hider: TableHider) -> Outline:
         """The trade-off of a plan, and the columns that it hides."""
@@ -196,6 +200,10 @@ class TableModality:
     def layout(self, data: Dataset, options: TableOptions, locks: Locks, utility: str | None) -> dict[str, Any]:
         """Columns, their types, and what becomes of those that were not judged."""
         return dataset.layout_of(data, locks, None if utility is None else self.utility(data, utility))
+
+    def policy_for(self, asked: Mapping[str, Any], data: Dataset | None) -> str:
+        """Redraw, unless something is asked for that only `fixed` does, or redraw cannot learn this table."""
+        return dataset.default_policy(asked, data)
 
     def plan_weights(self, policy: str) -> str | None:
         """Only the fixed policy needs no network."""

@@ -18,6 +18,12 @@ class TableOptions:
     bounds: tuple[str, ...] = option(
         (), "range of a noised column, learnt from the data otherwise: age=0:120", verbs=("plan",), metavar="C=LOW:HIGH"
     )
+    fill: str | None = option(
+        None, "fill what is hidden with values drawn given what is shown: redraw", verbs=("plan",), metavar="redraw"
+    )
+    together: tuple[str, ...] = option(
+        (), "columns that are hidden or drawn together: education,education_num", verbs=("plan",), metavar="A,B"
+    )
     shuffle: bool = option(False, "write them in random order", verbs=("release",))
     order: Any = option(None, "the order of a shuffled release, written beside it", verbs=("audit",), metavar="FILE")
     ids: str | None = option(

@@ -6,7 +6,7 @@ import difflib
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -31,40 +31,19 @@ from lowtide.features import Features
 from lowtide.labels import Classes
 from lowtide.splits import stream
 from lowtide.tables.encoder import TableEncoder, is_frame, read_table
+from lowtide.tables.grouping import find_functions, group_columns, groups_of, owner_names
 from lowtide.tables.hider import TableHider, names_of
-from lowtide.tables.layout import Bounds, bounded, column_names, constants, owners, read_bounds
+from lowtide.tables.layout import bounded, column_names, constants, owners
 from lowtide.tables.mechanism import TableMechanism
 from lowtide.tables.noising import noise_instead
 from lowtide.tables.planning_attackers import LabelledRows
 from lowtide.tables.policies import ColumnPolicy, FixedColumns, PaperColumns
 from lowtide.tables.problem import TableProblem, keep_share, make_plan, make_sequential, refuse_few
-from lowtide.tables.redraw_planning import rehearse_redraw
+from lowtide.tables.redraw_planning import fill_hidden, rehearse_redraw
+from lowtide.tables.settings import check_task
 from lowtide.types import Bools
 
 _PAPER_NOISE = 1.0  # λ of the paper's experiments
-
-
-@dataclass(frozen=True)
-class TableSettings:
-    """What only the Obfuscator of tables takes.
-
-    Attributes:
-        bounds: the valid range of numeric columns, a pair for all, one per name, or texts such as `age=0:120`; by
-            default that of the reference data, rounded outwards. Values are clipped to it.
-        categorical: how `gaussian` hides categories: `redact`, or `response` for randomised response.
-        fill: what a redacted number becomes.
-    """
-
-    bounds: Bounds | Sequence[str] | None = None
-    categorical: Literal["redact", "response"] = "redact"
-    fill: float = 0.0
-
-    @property
-    def ranges(self) -> Bounds | None:
-        """The bounds, read."""
-        if isinstance(self.bounds, Sequence) and all(isinstance(text, str) for text in self.bounds):
-            return read_bounds(self.bounds) or None  # type: ignore[arg-type]
-        return self.bounds  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +81,7 @@ class TablePlanner:
             groups: must be `None`.
             utility: (n,) what the release should still tell, or the name of a column.
         """
-        _check_task(task)
+        check_task(task)
         if groups is not None:
             raise LowtideError("groups are not kept apart when tables are planned; leave groups out")
         if sparse.issparse(x):
@@ -111,7 +90,7 @@ class TablePlanner:
         rows, encoder = read_table(x)
         classes, codes = read_secret(s, len(rows), "rows")
         refuse_few(rows, codes)
-        features = read_features(task.tide.features, encoder)
+        task, features = group(task, encoder, x)
         keep, hide = named(listed(task.keep), features, "keep"), named(listed(task.hide), features, "hide")
         if (keep & hide).any():
             raise LowtideError(f"{', '.join(_names(features, keep & hide))} cannot be both kept and hidden; choose")
@@ -159,6 +138,8 @@ class TablePlanner:
 
     def _fixed(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         policy, check, mechanism = self._plan(goal, tick)
+        if self.task.settings.fill == "redraw":
+            policy = replace(policy, fill=fill_hidden(self.problem, self.x, policy.hidden))
         answers = [answer for j in np.flatnonzero(policy.hidden) for answer in mechanism.responses(int(j))]
         certificate = certify_fixed(
             self.task.stated_at,
@@ -193,7 +174,14 @@ class TablePlanner:
         problem, budget = self.problem, self.task.row_budget
         rows, kept = len(problem.data.codes), bool(problem.keep.any())
         found = rehearse_redraw(problem, self.x, budget, lambda done: tick(0.9 * done))
-        certificate = certify_redraw(self.task.stated_at, self.classes.prior, budget=budget, kept=kept, rows=rows)
+        certificate = certify_redraw(
+            self.task.stated_at,
+            self.classes.prior,
+            budget=budget,
+            kept=kept,
+            told=(max(one.most for one in found.policy.told), max(one.mean for one in found.policy.told)),
+            rows=rows,
+        )
         shares = zip(problem.features.names, found.changed.mean(axis=0), strict=True)
         return Rehearsal(
             found.policy,
@@ -208,7 +196,10 @@ class TablePlanner:
                 "row budget, nats": budget,
                 "order": found.order,
                 "passes": len(found.policy.columns.passes),
+                "each by itself": found.each,
                 "keep": listed(self.task.keep),
+                "hide": listed(self.task.hide),
+                "together": groups_of(problem.features, problem.mechanism.encoder),
             },
         )
 
@@ -281,38 +272,32 @@ class TablePlanner:
                 "noised": tuple(noised),
                 "ranges_learnt": tuple(names[j] for j in noisy if j not in given),
                 "categorical": task.settings.categorical,
+                "fill": task.settings.fill if isinstance(task.settings.fill, str) else None,
                 "keep": listed(task.keep),
                 "hide": listed(task.hide),
+                "together": groups_of(features, mechanism.encoder),
             },
         )
 
     def _noisy(self) -> TableMechanism:
         """For `mixed`: noise on every number that has a range."""
         encoder, features, rows = self.problem.mechanism.encoder, self.problem.features, self.problem.data.rows
-        bounds, fill = self.task.settings.ranges, self.task.settings.fill
+        bounds, fill = self.task.settings.ranges, self.task.settings.blank
         flat = constants(encoder, features, rows, bounds)
         return TableMechanism.build(
             encoder, features, rows, kind="gaussian", lam=1.0, bounds=bounds, fill=fill, keep=flat
         )
 
 
-def _check_task(task: Task) -> None:
-    noiseless = task.mechanism == "redact" and task.policy != "paper" and task.settings.categorical == "redact"
-    if noiseless and (task.lam is not None or task.delta is not None):
-        raise LowtideError(
-            "lam and delta are about noise, and redaction draws none; leave them out, or use mechanism gaussian"
-        )
-    if task.certify and (task.policy != "fixed" or task.mechanism != "redact" or task.budget is None):
-        raise LowtideError(
-            "a bound against every attacker is counted from columns as they are: --certify is for policy='fixed', "
-            "mechanism='redact' and a budget"
-        )
-    if task.mechanism != "mixed":
-        return
-    if task.policy != "fixed" or task.kept is not None:
-        raise LowtideError("mechanism='mixed' is for policy='fixed' with a budget; use 'redact' or 'gaussian'")
-    if task.delta is not None:
-        raise LowtideError("mechanism='mixed' takes lam or nothing; leave delta out")
+def group(task: Task, encoder: TableEncoder, x: Any) -> tuple[Task, Features]:
+    """What the features of a table are, and the task with what it keeps and hides named as these are."""
+    features = group_columns(read_features(task.tide.features, encoder), encoder, task.settings.together)
+    keep, hide = (owner_names(listed(names), features, encoder) for names in (task.keep, task.hide))
+    if task.policy == "redraw":
+        locked = named(keep, features, "keep") + 2 * named(hide, features, "hide")
+        features, _ = find_functions(features, encoder, x, locked[owners(encoder, features)])
+        keep, hide = (owner_names(listed(names), features, encoder) for names in (task.keep, task.hide))
+    return replace(task, keep=keep, hide=hide), features
 
 
 def _mechanism(task: Task, encoder: TableEncoder, features: Features, rows: Any, classes: Classes) -> TableMechanism:
@@ -330,7 +315,7 @@ def _mechanism(task: Task, encoder: TableEncoder, features: Features, rows: Any,
         delta=task.delta,
         prior=safe_prior(classes.prior, len(rows)),
         bounds=task.settings.ranges,
-        fill=task.settings.fill,
+        fill=task.settings.blank,
         keep=listed(task.keep),
     )
 

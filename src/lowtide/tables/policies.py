@@ -30,6 +30,7 @@ from lowtide.density.objectives import Options, normalise
 from lowtide.disclose.budget import Parts, Point, density_parts, point_config, read_density, read_mask, read_point
 from lowtide.features import Features
 from lowtide.splits import generator
+from lowtide.tables.filling import ColumnFill
 from lowtide.tables.planning_attackers import PATIENCE, WIDE, LabelledRows, doubled, economical, fit_critic
 from lowtide.tables.samplers import Histories
 from lowtide.training import one_thread
@@ -60,6 +61,7 @@ class FixedColumns:
         curve: the trade-off: what attackers are left with, against what is kept.
         marginal: (m,) what each feature carries of the leakage of the raw data, in nats, averaged over random orders
             of hiding; they add up to the leakage. NaN where the feature had to be kept or hidden.
+        fill: what hidden columns are filled in with; `None` where they are left blank.
     """
 
     name: ClassVar[str] = "fixed"
@@ -67,16 +69,19 @@ class FixedColumns:
     hidden: Bools
     curve: tuple[Point, ...] = field(repr=False)
     marginal: Floats = field(repr=False)
+    fill: ColumnFill | None = field(default=None, repr=False)
 
     def flags(self, rows: Floats32, standins: Floats32) -> Bools:
         """The same for every row."""
         return np.tile(self.hidden, (len(rows), 1))
 
     def parts(self) -> Parts:
-        """Plain JSON: it needs no tensors."""
+        """Plain JSON: without a fill it needs no tensors."""
+        fill, tensors = (None, {}) if self.fill is None else self.fill.parts()
         curve = [{**point_config(point), "hidden": point.hidden.tolist()} for point in self.curve]
         marginal = [None if np.isnan(value) else float(value) for value in self.marginal]
-        return {"name": self.name, "hidden": self.hidden.tolist(), "curve": curve, "marginal": marginal}, {}
+        config = {"name": self.name, "hidden": self.hidden.tolist(), "curve": curve, "marginal": marginal}
+        return {**config, **({} if fill is None else {"fill": fill})}, tensors
 
     @classmethod
     def read(
@@ -87,7 +92,8 @@ class FixedColumns:
         marginal = np.array([np.nan if value is None else value for _, value in numbers], dtype=np.float64)
         m = len(features)
         curve = tuple(read_point(point, read_mask(point["hidden"], m)) for point in config["curve"])
-        return cls(features, read_mask(config["hidden"], m), curve, marginal)
+        fill = ColumnFill.read(config.get("fill"), tensors)
+        return cls(features, read_mask(config["hidden"], m), curve, marginal, fill)
 
 
 @dataclass(frozen=True)

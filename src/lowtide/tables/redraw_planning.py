@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
@@ -16,19 +15,33 @@ from lowtide.disclose.certificate import safe_prior
 from lowtide.disclose.noise import row_ids
 from lowtide.disclose.rehearsal import LEAST_PER_CLASS, Check, Tick
 from lowtide.errors import LowtideError
+from lowtide.formatting import in_ascii, interval, percents
 from lowtide.splits import generator, sample_with_classes
 from lowtide.tables.codes import CodedColumn
 from lowtide.tables.encoder import is_frame
+from lowtide.tables.filling import ColumnFill
 from lowtide.tables.layout import owners
+from lowtide.tables.options import TableOptions
 from lowtide.tables.planning_attackers import estimate, unlearnt
 from lowtide.tables.problem import ATTACKED_ROWS, PANEL, TableProblem
-from lowtide.tables.redraw_policy import Frequencies, RedrawPolicy, SecretCodes, changed_features, codes_of, write_codes
+from lowtide.tables.redraw_curve import CurveRows, Told, told_by_changes, told_by_kept, trade_off
+from lowtide.tables.redraw_policy import (
+    Frequencies,
+    RedrawPolicy,
+    SecretCodes,
+    changed_features,
+    codes_of,
+    filled,
+    write_codes,
+)
 from lowtide.tables.redrawing import fit_redraw
+from lowtide.tables.secrets import each_secret
 from lowtide.tables.surface import read_columns
 from lowtide.theory import redraw as theory
 from lowtide.types import Bools, Floats, Ints
 
 _LEAST_ROWS = 10  # of a class: with fewer, nobody learns how its rows differ from others
+_MANY_COLUMNS = 64  # each is fitted on all before it, so that time grows with their square
 
 
 class RedrawRehearsal(NamedTuple):
@@ -39,59 +52,137 @@ class RedrawRehearsal(NamedTuple):
         check: what fresh attackers made of it.
         changed: (n, m) which features of each row are changed.
         order: the names of the features, in the order of their release.
+        each: what the strongest attacker reads of every single secret, in words, where there are several.
     """
 
     policy: RedrawPolicy
     check: Check
     changed: Bools
     order: tuple[str, ...]
+    each: tuple[str, ...] = ()
 
 
 def rehearse_redraw(problem: TableProblem, x: Any, budget: float, tick: Tick) -> RedrawRehearsal:
     """Fit the policy, releasing the reference rows on the way, and attack them.
 
     Args:
-        problem: the reference rows; what must be kept comes first, and nothing is hidden.
+        problem: the reference rows; what must be kept comes first, and what must be hidden is filled in at the end.
         x: the same rows as a data frame.
         budget: the most that a row may tell for a class, in nats.
         tick: called with the share of the work that is done.
     """
     _check(problem, x)
-    secret, prior, seed = problem.data.codes, problem.data.classes.prior, problem.options.seed
-    names = problem.mechanism.encoder.names
-    frame = nw.from_native(x, eager_only=True)
-    own = {str(name): name for name in frame.columns}
-    coded = tuple(CodedColumn.learn(frame.get_column(own[name])) for name in names)
-    codes, groups = codes_of(coded, x), owners(problem.mechanism.encoder, problem.features)
-    counts = Frequencies(j for j, one in enumerate(coded) if one.has_ranges)
-    counts.add(codes)
-    order = _order(problem, coded, codes, groups)
-    rarest = float(safe_prior(prior, len(secret))[0])
+    secret, seed, m = problem.data.codes, problem.options.seed, len(problem.features)
+    read = _Read.of(problem, x)
+    order = [feature for feature in _order(problem, read) if not problem.hide[feature]]
+    _refuse_telling(problem, read, budget)
+    rarest = float(safe_prior(problem.data.classes.prior, len(secret))[0])
+    ids = row_ids(np.arange(len(secret)), len(secret))
     columns, found = fit_redraw(
-        coded,
-        codes,
-        counts.classes(codes),
+        read.coded,
+        read.codes,
+        read.classes,
         secret,
-        row_ids(np.arange(len(secret)), len(secret)),
-        features=[tuple(np.flatnonzero(groups == feature).tolist()) for feature in order if not problem.keep[feature]],
-        kept=tuple(int(j) for j in np.flatnonzero(problem.keep[groups])),
+        ids,
+        features=[read.columns_of(feature) for feature in order if not problem.keep[feature]],
+        kept=tuple(int(j) for j in np.flatnonzero(problem.keep[read.groups])),
         width=theory.half_width(budget, rarest),
         noise=problem.rehearsal,
         seed=seed,
-        tick=lambda done: tick(0.8 * done),
+        tick=lambda done: tick(0.7 * done),
+    )
+    fill = _learn_fill(read, found.codes, problem.hide, seed)
+    found = filled(found, read.codes, fill, ids, problem.rehearsal)
+    rows = _curve_rows(problem, read)
+    told = told_by_changes(columns, rows, problem.rehearsal)
+    curve = trade_off(
+        columns,
+        rows,
+        chosen=budget,
+        rarest=rarest,
+        noise=problem.rehearsal,
+        seed=seed,
+        tick=lambda done: tick(0.7 + 0.15 * done),
     )
     labels = SecretCodes.of(problem.data.classes.labels)
-    policy = RedrawPolicy(problem.features, groups, columns, labels)
-    check = _attacked(problem, write_codes(coded, x, found))
-    changed = changed_features(found.changed, groups, len(problem.features))
-    return RedrawRehearsal(policy, check, changed, tuple(problem.features.names[feature] for feature in order))
+    known = tuple(told.get(read.columns_of(feature), Told(0.0, 0.0)) for feature in range(m))
+    policy = RedrawPolicy(problem.features, read.groups, columns, labels, curve, known, fill)
+    check, each = _attacked(problem, write_codes(read.coded, x, found))
+    changed = changed_features(found.changed, read.groups, m)
+    return RedrawRehearsal(policy, check, changed, tuple(problem.features.names[feature] for feature in order), each)
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """Reference rows as redraw reads them.
+
+    Attributes:
+        coded: how the columns are coded.
+        codes: (n, columns).
+        classes: (n, columns) how often each number occurs, in classes.
+        groups: (columns,) the feature of each column.
+    """
+
+    coded: tuple[CodedColumn, ...]
+    codes: Floats
+    classes: Ints
+    groups: Ints
+
+    @classmethod
+    def of(cls, problem: TableProblem, x: Any) -> _Read:
+        frame = nw.from_native(x, eager_only=True)
+        own = {str(name): name for name in frame.columns}
+        coded = tuple(CodedColumn.learn(frame.get_column(own[name])) for name in problem.mechanism.encoder.names)
+        codes = codes_of(coded, x)
+        counts = Frequencies(j for j, one in enumerate(coded) if one.has_ranges)
+        counts.add(codes)
+        return cls(coded, codes, counts.classes(codes), owners(problem.mechanism.encoder, problem.features))
+
+    def columns_of(self, feature: int) -> tuple[int, ...]:
+        return tuple(np.flatnonzero(self.groups == feature).tolist())
+
+
+def fill_hidden(problem: TableProblem, x: Any, hidden: Bools) -> ColumnFill | None:
+    """What columns that a plan hides from everybody are filled in with; `None` where it hides none.
+
+    Args:
+        problem: the reference rows.
+        x: the same rows as a data frame.
+        hidden: (m,) what is hidden.
+    """
+    if not is_frame(x):
+        raise LowtideError("fill='redraw' works on tables with named columns: give a file or a data frame")
+    read = _Read.of(problem, x)
+    return _learn_fill(read, read.codes, hidden, problem.options.seed)
+
+
+def _learn_fill(read: _Read, shown: Floats, hidden: Bools, seed: int) -> ColumnFill | None:
+    groups = [read.columns_of(int(feature)) for feature in np.flatnonzero(hidden)]
+    if not groups:
+        return None
+    return ColumnFill.learn(read.coded, read.codes, read.classes, shown=shown, hidden=groups, seed=seed)
+
+
+def why_not_redraw(labels: Any, columns: int) -> str:
+    """Why `redraw` is not what to do by default with a table; empty where it is.
+
+    Args:
+        labels: (n,) the secret.
+        columns: how many there are beside it.
+    """
+    _, counts = np.unique(np.asarray(labels).astype(str), return_counts=True)
+    if counts.min() < _LEAST_ROWS:
+        return f"redraw needs {_LEAST_ROWS} rows of every value of the secret, and some have fewer"
+    if columns > _MANY_COLUMNS:
+        return f"redraw takes long with {columns:,} columns; name --policy redraw to do it all the same"
+    return ""
 
 
 def _check(problem: TableProblem, x: Any) -> None:
     if not is_frame(x):
         raise LowtideError("redraw works on tables with named columns: give a file or a data frame, or use 'fixed'")
-    if problem.hide.any():
-        raise LowtideError("redraw hides no column from everybody; leave hide out, or use policy='fixed'")
+    if (problem.hide | problem.keep).all():
+        raise LowtideError("every column is kept or hidden, so that nothing is left to redraw; use policy='fixed'")
     few = int((np.bincount(problem.data.codes) < _LEAST_ROWS).sum())
     if few:
         raise LowtideError(
@@ -100,16 +191,46 @@ def _check(problem: TableProblem, x: Any) -> None:
         )
 
 
-def _order(problem: TableProblem, coded: Sequence[CodedColumn], codes: Floats, groups: Ints) -> list[int]:
+def _refuse_telling(problem: TableProblem, read: _Read, budget: float) -> None:
+    """Refuse columns to keep that tell more than the budget by themselves: nothing that follows could take it back."""
+    kept = np.flatnonzero(problem.keep[read.groups]).tolist()
+    if not kept:
+        return
+    secret, limit = problem.data.codes, max(budget, TableOptions.default_budget)
+    told = told_by_kept(read.codes[:, kept], secret, problem.options.seed)
+    if told.low <= limit:
+        return
+    alone = sorted(((_told_by(read, j, secret), read.coded[j].name) for j in kept), reverse=True)
+    named = ", ".join(f"{name} (alone {max(0.0, nats):.3f})" for nats, name in alone)
+    raise LowtideError(
+        f"the columns to keep tell {told.value:.3f} nat about the secret, at least {told.low:.3f}, and the budget "
+        f"allows {limit:g}: {named}; leave out of keep what tells most, or raise the budget to {told.value:.2g} or more"
+    )
+
+
+def _curve_rows(problem: TableProblem, read: _Read) -> CurveRows:
+    own = np.zeros(len(read.groups), dtype=bool)
+    if problem.utility_feature is not None:
+        own = problem.utility_feature[read.groups]
+    useful = None if problem.utility is None else problem.utility.codes
+    hidden, seed = problem.hide[read.groups], problem.options.seed
+    return CurveRows.of(read.codes, read.classes, problem.data.codes, useful, own, hidden, seed)
+
+
+def _order(problem: TableProblem, read: _Read) -> list[int]:
     """Features in the order of their release: what is kept, the utility, then those that tell least by themselves.
 
     What comes first is changed least.
     """
     told = np.zeros(len(problem.features))
-    for j, one in enumerate(coded):
-        told[groups[j]] += _alone(one.cell(codes[:, j]), problem.data.codes)
+    for j, feature in enumerate(read.groups):
+        told[feature] += _told_by(read, j, problem.data.codes)
     useful = np.zeros(len(told), dtype=bool) if problem.utility_feature is None else problem.utility_feature
     return [int(j) for j in np.lexsort((told, ~useful, ~problem.keep))]
+
+
+def _told_by(read: _Read, column: int, secret: Ints) -> float:
+    return _alone(read.coded[column].cell(read.codes[:, column]), secret)
 
 
 def _alone(cells: Ints, secret: Ints) -> float:
@@ -123,8 +244,8 @@ def _alone(cells: Ints, secret: Ints) -> float:
     return float((xlogy(table, table) - xlogy(table, product)).sum()) - free / (2 * len(cells))
 
 
-def _attacked(problem: TableProblem, released: Any) -> Check:
-    """What fresh attackers make of a released frame of the reference rows."""
+def _attacked(problem: TableProblem, released: Any) -> tuple[Check, tuple[str, ...]]:
+    """What fresh attackers make of a released frame of the reference rows; and of each secret, in words."""
     seen, codes, classes = problem.mechanism.encoder.encode(released), problem.data.codes, problem.data.classes
     options = replace(problem.options, seed=problem.options.seed + 7)
     # Each row was released by models that had not seen it, and is read by attackers that have not, either.
@@ -132,12 +253,12 @@ def _attacked(problem: TableProblem, released: Any) -> Check:
     some = sample_with_classes(
         codes, ATTACKED_ROWS, LEAST_PER_CLASS, generator(problem.options.seed, "table attacked rows")
     )
-    attacks = attack(
-        SurfacedRows(seen[some], lambda: read_columns(released), some),
-        codes[some],
-        attackers=(*PANEL, "surface"),
-        seed=problem.options.seed,
-        progress=False,
-    )
+    rows = SurfacedRows(seen[some], lambda: read_columns(released), some)
+    who, seed = (*PANEL, "surface"), problem.options.seed
+    attacks = attack(rows, codes[some], attackers=who, seed=seed, progress=False)
+    each = []
+    for number, part in enumerate(each_secret(classes, codes), 1):
+        found = attack(rows, part[some], attackers=who, seed=seed, progress=False).headline
+        each.append(in_ascii(f"secret {number}: AUC {interval(found.auc, 3)}, {percents(found.accuracy)} right"))
     missed = unlearnt(seen, classes)
-    return Check(replace(leakage, high=leakage.high + missed), attacks, unlearnt=missed)
+    return Check(replace(leakage, high=leakage.high + missed), attacks, unlearnt=missed), tuple(each)

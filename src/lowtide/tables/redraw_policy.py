@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import narwhals.stable.v2 as nw
@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from lowtide.checks import LowtideError
-from lowtide.disclose.budget import Parts
-from lowtide.disclose.noise import KeyedNoise, row_ids
+from lowtide.disclose.budget import Config, Parts
+from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
 from lowtide.features import Features
 from lowtide.tables.cells import scatter
 from lowtide.tables.codes import CodedColumn, count_classes
+from lowtide.tables.filling import ColumnFill
+from lowtide.tables.redraw_curve import RedrawPoint, Told
 from lowtide.tables.redrawing import RedrawColumns, RedrawnRows, bits_of
 from lowtide.types import Bools, Floats, Ints
 
@@ -46,16 +48,28 @@ class SecretCodes:
 
     def read(self, values: Iterable[Any]) -> Ints:
         """The class (n,) of each row."""
+        codes = self._codes(values)
+        refuse_unknown(int((codes < 0).sum()))
+        return codes
+
+    def unknown(self, values: Iterable[Any]) -> int:
+        """How many rows have a secret that is missing or new."""
+        return int((self._codes(values) < 0).sum())
+
+    def _codes(self, values: Iterable[Any]) -> Ints:
         known = {digest: k for k, digest in enumerate(self.digests)}
         texts = list(map(str, values))
         found = {text: known.get(_digest(self.salt, text), -1) for text in set(texts)}
-        codes = np.array([found[text] for text in texts], dtype=np.intp)
-        if (codes < 0).any():
-            raise LowtideError(
-                f"{int((codes < 0).sum())} rows have a secret that is missing, or that the reference data did not "
-                "have; drop these rows, or make a plan from data that has them"
-            )
-        return codes
+        return np.array([found[text] for text in texts], dtype=np.intp)
+
+
+def refuse_unknown(rows: int) -> None:
+    """Refuse a table in which so many rows have a secret that a plan does not know."""
+    if rows:
+        raise LowtideError(
+            f"{rows} rows have a secret that is missing, or that the reference data did not have; drop these rows, or "
+            "make a plan from data that has them"
+        )
 
 
 class Frequencies:
@@ -90,6 +104,10 @@ class RedrawPolicy:
         groups: (columns,) the feature of each column.
         columns: the steps.
         secret: the values of the secret.
+        curve: what other budgets would cost.
+        told: (m,) what somebody learns who knows the true value of a feature and sees whether it was changed; 0 of
+            those that are kept.
+        fill: what columns that must be hidden are filled in with; `None` where there are none.
     """
 
     name: ClassVar[str] = "redraw"
@@ -97,6 +115,9 @@ class RedrawPolicy:
     groups: Ints
     columns: RedrawColumns
     secret: SecretCodes
+    curve: tuple[RedrawPoint, ...] = field(default=(), repr=False)
+    told: tuple[Told, ...] = ()
+    fill: ColumnFill | None = None
 
     def counted(self) -> Frequencies:
         """An empty count of the values of which it matters how often they occur."""
@@ -124,6 +145,7 @@ class RedrawPolicy:
             counts.add(codes)
         own, rows = self.secret.read(secret), row_ids(ids, len(codes))
         found = self.columns.release(codes, counts.classes(codes), own, rows, noise)
+        found = filled(found, codes, self.fill, rows, noise)
         changed = changed_features(found.changed, self.groups, len(self.features))
         return write_codes(self.columns.coded, x, found), changed
 
@@ -135,7 +157,14 @@ class RedrawPolicy:
         """Plain JSON, and the arrays of the steps as tensors."""
         tensors = {name: torch.from_numpy(np.array(a, order="C")) for name, a in self.columns.arrays().items()}
         secret = {"salt": self.secret.salt, "digests": list(self.secret.digests)}
-        return {**self.columns.to_config(), "groups": self.groups.tolist(), "secret": secret}, tensors
+        beside: Config = {
+            "curve": [point.to_config() for point in self.curve],
+            "told": [one._asdict() for one in self.told],
+        }
+        if self.fill is not None:
+            beside["fill"], more = self.fill.parts()
+            tensors |= more
+        return {**self.columns.to_config(), "groups": self.groups.tolist(), "secret": secret, **beside}, tensors
 
     @classmethod
     def read(
@@ -144,7 +173,24 @@ class RedrawPolicy:
         """Rebuild what `parts` gave."""
         arrays: dict[str, NDArray[Any]] = {name: tensor.numpy() for name, tensor in tensors.items()}
         secret = SecretCodes(str(config["secret"]["salt"]), tuple(map(str, config["secret"]["digests"])))
-        return cls(features, np.array(config["groups"], dtype=np.intp), RedrawColumns.read(config, arrays), secret)
+        return cls(
+            features,
+            np.array(config["groups"], dtype=np.intp),
+            RedrawColumns.read(config, arrays),
+            secret,
+            tuple(map(RedrawPoint.from_config, config["curve"])),
+            tuple(Told(**one) for one in config["told"]),
+            ColumnFill.read(config.get("fill"), tensors),
+        )
+
+
+def filled(found: RedrawnRows, codes: Floats, fill: ColumnFill | None, ids: Ids, noise: KeyedNoise) -> RedrawnRows:
+    """Released rows whose hidden columns are filled in; `codes` (n, columns) are those of the rows as they were."""
+    if fill is None:
+        return found
+    released = fill.fill(found.codes, ids, noise)
+    same = (released == codes) | (np.isnan(released) & np.isnan(codes))
+    return found._replace(codes=released, changed=~same)
 
 
 def codes_of(coded: tuple[CodedColumn, ...], frame: Any) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -27,12 +27,19 @@ from lowtide.tables.dataset import read_types
 from lowtide.tables.hider import Disclosed
 from lowtide.tables.layout import owners
 from lowtide.tables.options import TableOptions
-from lowtide.tables.redraw_policy import Frequencies, RedrawPolicy
+from lowtide.tables.redraw_policy import Frequencies, RedrawPolicy, refuse_unknown
+from lowtide.tables.secrets import joint_names, secret_texts, with_joint
+
+
+def secrets_of(plan: Plan) -> Mapping[str, str]:
+    """The columns whose product is the secret of a plan, and their types; none where the secret is one column."""
+    found: Mapping[str, str] = plan.layout.get("secrets", {})
+    return found
 
 
 def check_columns(plan: Plan, names: Sequence[str]) -> None:
     """Refuse a table of other columns than the plan was made for; the secret may be there or not."""
-    columns = plan.layout["columns"]
+    columns, names = plan.layout["columns"], joint_names(names, secrets_of(plan))
     missing = [name for name in columns if name not in names and name != plan.secret]
     extra = [name for name in names if name not in columns]
     if missing or extra:
@@ -60,6 +67,8 @@ def release_table(
         counts: how often values occur in the whole file, for a plan that draws values anew.
     """
     check_columns(plan, table.column_names)
+    _refuse_without_secret(plan, table.column_names)
+    table = with_joint(table, secrets_of(plan))
     rows = table.select([name for name in table.column_names if name in plan.hider.mechanism.encoder.names])
     given = None if ids is None else np.asarray(table[ids].to_pylist())
     found = _disclosed(rows, table, plan, noise, given, counts)
@@ -83,32 +92,28 @@ def _disclosed(
     if not isinstance(plan.hider.policy, RedrawPolicy):
         return plan.hider.disclose(rows, noise=noise, ids=ids)
     frame = nw.from_native(table, eager_only=True)
-    if plan.secret not in frame.columns:
-        raise LowtideError(
-            f"redraw needs the secret of every row, and this table has no column {plan.secret!r}; give a table that "
-            "has it (it is never released), or make a plan with policy 'fixed'"
-        )
     if noise is None:
         raise LowtideError("redraw draws random numbers, and there is no key to draw them with; give a key file")
     values = secret_texts(frame.get_column(plan.secret))
     return plan.hider.redraw(rows, values, noise=noise, ids=ids, counts=counts)
 
 
-def secret_texts(column: Any) -> list[str]:
-    """The secret of each row as the labels of a plan print; a missing one as the word that no label is."""
-    array = column.to_arrow() if not isinstance(column, pa.ChunkedArray) else column
-    kind = array.type
-    if pa.types.is_dictionary(kind):
-        array = pc.cast(array, kind.value_type)
-    if pa.types.is_temporal(array.type) or pa.types.is_decimal(array.type):
-        array = pc.cast(array, pa.string())
-    return [str(value) for value in array.to_pylist()]
+def _refuse_without_secret(plan: Plan, names: Sequence[str]) -> None:
+    needed = tuple(secrets_of(plan)) or (plan.secret,)
+    lacking = [name for name in needed if name not in names]
+    if isinstance(plan.hider.policy, RedrawPolicy) and lacking:
+        raise LowtideError(
+            f"redraw needs the secret of every row, and this table has no column {', '.join(map(repr, lacking))}; give "
+            "a table that has it (it is never released), or make a plan with --policy fixed, which needs no secret"
+        )
 
 
 def _with_judged_scales(columns: dict[str, Any], flags: Any, plan: Plan) -> dict[str, Any]:
     """Ordered categories list what was judged, and nothing where the column is redacted in all rows."""
     mechanism = plan.hider.mechanism
     gone = flags.all(axis=0)[owners(mechanism.encoder, mechanism.features)]
+    if plan.hider.fill is not None or isinstance(plan.hider.policy, RedrawPolicy):
+        gone = np.zeros_like(gone)  # values stand where others were
     known = {
         name: () if gone[j] and mechanism.kinds[j] == "redact" else mechanism.encoder.categories[j] or ()
         for j, name in enumerate(mechanism.encoder.names)
@@ -122,6 +127,8 @@ def release_frame(x: Any, plan: Plan, *, noise: KeyedNoise | None, ids: Any) -> 
         return _changed(plan.hider.disclose(x, noise=noise, ids=ids), plan)
     frame = nw.from_native(as_arrow(x) if isinstance(x, pa.Table) else numbered(x), eager_only=True)
     check_columns(plan, frame.columns)
+    _refuse_without_secret(plan, frame.columns)
+    frame = nw.from_native(with_joint(frame.to_native(), secrets_of(plan)), eager_only=True)
     mechanism = plan.hider.mechanism
     judged = frame.select([name for name in frame.columns if name in mechanism.encoder.names])
     found = _disclosed(judged.to_native(), frame.to_native(), plan, noise, ids)
@@ -173,16 +180,19 @@ class TableJob:
         draws = plan.hider.draws
         if draws and options.ids is None:
             raise LowtideError(
-                "this plan draws noise, which belongs to a row and stays with it: name the column that tells rows "
-                "apart with --ids COLUMN"
+                "this plan draws at random, and what is drawn belongs to a row and stays with it: name the column that "
+                "tells rows apart with --ids COLUMN"
             )
         types = read_types(options.types)
-        self._schema = schema_like(source, plan.layout["columns"], types=types, encoding=options.encoding)
+        words = {**plan.layout["columns"], **secrets_of(plan)}
+        self._schema = schema_like(source, words, types=types, encoding=options.encoding)
         ids = None if options.ids is None else find_column(options.ids, self._schema.names)
         self._ids = ids if draws else None
-        check_columns(plan, self._schema.names)  # before a key is made
+        # All that can be refused is refused before a key is made.
+        check_columns(plan, self._schema.names)
+        _refuse_without_secret(plan, self._schema.names)
         self._seen: list[Any] = []
-        self._counts: Frequencies | None = None
+        self._counts = self._first_look()
 
     def sink(self, out: Path, staged: Callable[..., Path]) -> TableSink:
         """A file of the format that its suffix says."""
@@ -195,12 +205,19 @@ class TableJob:
 
     def batches(self) -> Iterator[pa.Table]:
         """Tables of one schema."""
-        policy = self._plan.hider.policy
-        if isinstance(policy, RedrawPolicy):  # how often a value occurs is known only when all have been seen
-            self._counts = policy.counted()
-            for batch in self._read():
-                self._counts.add(policy.codes(batch))
         return self._shuffling.batches(self._read())
+
+    def _first_look(self) -> Frequencies | None:
+        """How often values occur, for a plan that draws them anew; refuses rows whose secret it does not know."""
+        policy = self._plan.hider.policy
+        if not isinstance(policy, RedrawPolicy):
+            return None
+        counts, unknown = policy.counted(), 0
+        for batch in (with_joint(one, secrets_of(self._plan)) for one in self._read()):
+            counts.add(policy.codes(batch))
+            unknown += policy.secret.unknown(secret_texts(batch[self._plan.secret]))
+        refuse_unknown(unknown)
+        return counts
 
     def _read(self) -> Iterator[pa.Table]:
         return batches(self._source, like=self._schema, encoding=self._encoding)

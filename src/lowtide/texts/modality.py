@@ -178,6 +178,10 @@ class TextModality:
         found = data.source.found
         return {"text": "text" if found is None else found.names[0], "kept": list(locks.columns)}
 
+    def policy_for(self, asked: Mapping[str, Any], data: Dataset | None) -> str:
+        """The first, whatever is asked for."""
+        return self.policies[0]
+
     def plan_weights(self, policy: str) -> str | None:
         """Masks and orders of many terms are tensors."""
         return "a plan for texts"

@@ -142,18 +142,31 @@ def told_by_a_change(i: ArrayLike, weights: ArrayLike, prior: ArrayLike) -> floa
         weights: (k,) their probabilities under Q.
         prior: (|S|,) the shares of the classes.
     """
+    gain, _, _ = _told(i, weights, prior)
+    return float(max(0.0, np.max(gain)))
+
+
+def told_on_average(i: ArrayLike, weights: ArrayLike, prior: ArrayLike) -> float:
+    """The same on average: the information of the sight of a change, given the true value; arguments as there."""
+    gain, chance, shares = _told(i, weights, prior)
+    with np.errstate(invalid="ignore"):
+        each = np.where(chance > 0, chance * gain, 0.0)
+    return float(max(0.0, (shares * each.sum(axis=(0, 1))).sum() / shares.sum()))
+
+
+def _told(i: ArrayLike, weights: ArrayLike, prior: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    """`log p(s | value, seen)/p(s | value)`, with (kept, changed) first, (2, |S|, k); its chance; and the weights."""
     ratios, shares, prior = real("i", i), real("weights", weights), real("prior", prior)
     if ratios.ndim != 2 or ratios.shape != (len(prior), len(shares)):
         raise LowtideError(f"i must have shape (|S|, k), here ({len(prior)}, {len(shares)}), got {ratios.shape}")
     kept = keep_probability(ratios, 0.0)
     posterior = prior[:, None] * np.exp(ratios)  # p(s | the true value)
     posterior = posterior / posterior.sum(axis=0)
-    told = []
-    for seen in (kept, 1 - kept):
-        chance = (posterior * seen).sum(axis=0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            told.append(np.where((chance > 0) & (posterior > 0), np.log(seen / chance), -np.inf))
-    return float(max(0.0, np.max(told)))
+    seen = np.stack([kept, 1 - kept])
+    chance = (posterior * seen).sum(axis=1, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gain = np.where((chance > 0) & (posterior > 0), np.log(seen / chance), -np.inf)
+    return gain, posterior * seen, shares
 
 
 def _excess(ratios: Floats, weights: Floats, level: Floats) -> Floats:

@@ -1,0 +1,219 @@
+"""What `redraw` costs at other budgets, and what somebody learns who knows a true value.
+
+The densities of the chosen budget are asked again at others, on some of the rows: no density is fitted anew, so that
+figures at other budgets are close to what a plan for them would find, and not the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lowtide.attack.scores import auc, information
+from lowtide.disclose.noise import KeyedNoise, row_ids
+from lowtide.disclose.rehearsal import LEAST_PER_CLASS
+from lowtide.interface import Estimate
+from lowtide.splits import generator, sample_with_classes, stratified_folds
+from lowtide.tables.forest import Forest, grow
+from lowtide.tables.redrawing import RedrawColumns, folds_of
+from lowtide.tables.step_density import Question
+from lowtide.theory import redraw as theory
+from lowtide.training import one_thread
+from lowtide.types import Bools, Floats, Ints
+
+_BUDGETS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)  # nats; those that limit anything, of which so many are tried:
+_TRIED = 3
+_ROWS = 600  # that are released for a point: with a budget all of their values are proposed anew, which takes time
+_FOLDS = 3
+_KEPT_ROWS = 10_000  # that say what columns to keep tell
+
+
+@dataclass(frozen=True)
+class RedrawPoint:
+    """One choice on the trade-off curve of redraw.
+
+    Attributes:
+        budget: the most that a row may tell for a class, in nats; `None` where the data stays as it is.
+        changed: the share of all values that are changed.
+        columns: (columns,) the share of each column.
+        divergence: what it is at most at ε = 0, in either direction, with exact densities; `None` without a limit.
+        read: AUC of freshly trained trees that guess the secret, cross-fitted.
+        useful: the same for the utility, from the other columns; `None` when nothing is named.
+    """
+
+    budget: float | None
+    changed: float
+    columns: tuple[float, ...]
+    divergence: float | None
+    read: Estimate
+    useful: Estimate | None = None
+
+    def to_config(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {**asdict(self), "columns": list(self.columns)}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> RedrawPoint:
+        """Rebuild what `to_config` gave."""
+        useful = config["useful"]
+        shown = {
+            "columns": tuple(map(float, config["columns"])),
+            "read": Estimate(**config["read"]),
+            "useful": None if useful is None else Estimate(**useful),
+        }
+        return cls(**{**config, **shown})
+
+
+@dataclass(frozen=True, eq=False)
+class CurveRows:
+    """Some of the reference rows, on which points are tried.
+
+    Attributes:
+        codes: (n, columns) as they are.
+        classes: (n, columns) how often each number occurs in the whole table, in classes.
+        secret: (n,) the class of each row.
+        useful: (n,) what the release should still tell; `None` when nothing is named.
+        own: (columns,) the columns of the utility itself, which do not count towards telling it.
+        hidden: (columns,) those that are hidden at every budget; nobody reads them.
+    """
+
+    codes: Floats
+    classes: Ints
+    secret: Ints
+    useful: Ints | None
+    own: Bools
+    hidden: Bools
+
+    @classmethod
+    def of(
+        cls, codes: Floats, classes: Ints, secret: Ints, useful: Ints | None, own: Bools, hidden: Bools, seed: int
+    ) -> CurveRows:
+        """A random choice of all rows, with rows of every class."""
+        some = sample_with_classes(secret, _ROWS, LEAST_PER_CLASS, generator(seed, "table redraw curve"))
+        told = None if useful is None else _merged(useful[some])
+        if told is not None and told.max() == 0:
+            told = None
+        return cls(codes[some], classes[some], secret[some], told, own, hidden)
+
+
+def trade_off(
+    fitted: RedrawColumns,
+    rows: CurveRows,
+    *,
+    chosen: float,
+    rarest: float,
+    noise: KeyedNoise,
+    seed: int,
+    tick: Callable[[float], None] = lambda _: None,
+) -> tuple[RedrawPoint, ...]:
+    """Points from the strictest budget to the data as it is.
+
+    Args:
+        fitted: the policy at the chosen budget.
+        rows: on which it is tried.
+        chosen: the chosen budget, in nats.
+        rarest: the share of the rarest class for which budgets are kept.
+        noise: of the rehearsal.
+        seed: of folds and trees.
+        tick: called with the share of the work that is done.
+    """
+    tried = budgets(chosen, rarest)
+    found = []
+    for k, budget in enumerate(tried):
+        width = np.inf if budget is None else theory.half_width(budget, rarest)
+        released = rows.codes if budget is None else _released(fitted, rows, width, noise)
+        shown = ~rows.hidden | (budget is None)
+        same = ((released == rows.codes) | (np.isnan(released) & np.isnan(rows.codes))) & shown
+        limit = None if np.isinf(width) else theory.divergence(0.0, width, rarest)[0]
+        with one_thread():
+            read = read_by_trees(released[:, shown], rows.secret, seed)
+            useful = None
+            if rows.useful is not None:
+                useful = read_by_trees(released[:, shown & ~rows.own], rows.useful, seed)
+        shares = tuple(float(share) for share in 1 - same.mean(axis=0))
+        found.append(RedrawPoint(budget, float(1 - same.mean()), shares, limit, read, useful))
+        tick((k + 1) / len(tried))
+    return tuple(found)
+
+
+def budgets(chosen: float, rarest: float) -> list[float | None]:
+    """Those to try, ascending: nothing, some round ones that limit anything, the chosen one, and no limit."""
+    most = float(-np.log(rarest))
+    round_ones = [budget for budget in _BUDGETS if budget < most]
+    places = np.unique(np.linspace(0, len(round_ones) - 1, min(_TRIED, len(round_ones))).round().astype(int))
+    return [*sorted({0.0, *(round_ones[k] for k in places), *([chosen] if chosen < most else [])}), None]
+
+
+def _released(fitted: RedrawColumns, rows: CurveRows, width: float, noise: KeyedNoise) -> Floats:
+    """Rows (n, columns) as released at another width; a second pass is for the strictest budget only."""
+    passes = fitted.passes if width == 0 else fitted.passes[:1]
+    ids = row_ids(np.arange(len(rows.secret)), len(rows.secret))
+    policy = replace(fitted, passes=passes, width=width)
+    return policy.release(rows.codes, rows.classes, rows.secret, ids, noise).codes
+
+
+def read_by_trees(rows: Floats, codes: Ints, seed: int) -> Estimate:
+    """AUC of boosted trees that guess classes (n,) from rows (n, columns) they were not trained on."""
+    return auc(_guesses(rows, codes, seed), codes)
+
+
+def told_by_kept(codes: Floats, secret: Ints, seed: int) -> Estimate:
+    """What columns (n, kept) tell about the secret by themselves, in nats, as fresh trees read them."""
+    some = sample_with_classes(secret, _KEPT_ROWS, LEAST_PER_CLASS, generator(seed, "table redraw curve"))
+    with one_thread():
+        guesses = _guesses(codes[some], secret[some], seed)
+    return information(guesses, secret[some], prior=np.bincount(secret[some]) / len(some))
+
+
+def _guesses(rows: Floats, codes: Ints, seed: int) -> Floats:
+    """Cross-fitted probabilities (n, |S|)."""
+    prior = np.bincount(codes) / len(codes)
+    guesses = np.tile(prior, (len(codes), 1))
+    fold = stratified_folds(codes, _FOLDS, generator(seed, "table redraw curve"))
+    for k in range(_FOLDS):
+        rest = fold != k
+        if rows.shape[1] and np.bincount(codes[rest], minlength=len(prior)).min() > 0:
+            trees = Forest.of(grow(rows[rest], codes[rest], rounds=40, leaves=8, rate=0.1, seed=seed % 2**31))
+            guesses[~rest] = np.exp(trees.log_probabilities(rows[~rest]))
+    return guesses / guesses.sum(axis=1, keepdims=True)
+
+
+class Told(NamedTuple):
+    """What somebody learns, in nats, who knows a row's true value of a feature and sees whether it was changed.
+
+    That is beyond what the value tells by itself.
+
+    Attributes:
+        most: for the value and the outcome that tell most.
+        mean: on average over rows.
+    """
+
+    most: float
+    mean: float
+
+
+def told_by_changes(fitted: RedrawColumns, rows: CurveRows, noise: KeyedNoise) -> dict[tuple[int, ...], Told]:
+    """What the sight of a change tells of every feature, by its columns, at the strictest budget."""
+    prior = np.bincount(rows.secret) / len(rows.secret)
+    first = _released(replace(fitted, passes=fitted.passes[:1]), rows, 0.0, noise)
+    fold = folds_of(rows.codes, rows.secret, fitted.folds, fitted.seed)
+    past, found = list(fitted.kept), {}
+    for step in fitted.passes[0]:
+        own = list(step.columns)
+        asked = Question(first[:, past], rows.codes[:, own], rows.classes[:, own])
+        with one_thread():
+            i = step.density.about(asked, fold).T
+        asked_about = i, np.full(i.shape[1], 1 / i.shape[1]), prior
+        found[step.columns] = Told(theory.told_by_a_change(*asked_about), theory.told_on_average(*asked_about))
+        past += own
+    return found
+
+
+def _merged(codes: Ints) -> Ints:
+    """Classes (n,) from 0, those of too few rows to be held out put with the most frequent."""
+    counts = np.bincount(codes)
+    codes = np.where(counts[codes] < _FOLDS, counts.argmax(), codes)
+    return np.unique(codes, return_inverse=True)[1].ravel()

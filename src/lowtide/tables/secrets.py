@@ -1,0 +1,87 @@
+"""Several secrets of a table: their product is one, so that a release hides them together, and each by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lowtide.errors import LowtideError
+from lowtide.labels import Classes
+from lowtide.table_files.formats import find_column
+from lowtide.types import Ints
+
+_BETWEEN = "\x1f"  # no value is likely to have it; labels are never shown
+_MISSING = ("None", "nan", "NaT", "<NA>")  # as missing values print
+
+
+def named_secrets(secret: Any, columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns of several secrets; empty where one is named, or values are given."""
+    several = isinstance(secret, (tuple, list)) and len(secret) > 0 and all(isinstance(one, str) for one in secret)
+    if not several or (len(secret) > len(columns) and not set(secret) <= set(columns)):
+        return ()
+    names = tuple(dict.fromkeys(find_column(one, columns) for one in secret))
+    if len(names) < len(secret):
+        raise LowtideError("the same secret is named twice; name each once")
+    return names
+
+
+def joint_name(names: Sequence[str]) -> str:
+    """What the product of secrets is called."""
+    return " + ".join(names)
+
+
+def join_secrets(table: Any, names: Sequence[str]) -> Any:
+    """A data frame with the product of some columns in their place, missing where one of them is.
+
+    Args:
+        table: of any library.
+        names: of the columns.
+    """
+    frame = nw.from_native(table, eager_only=True)
+    texts = [secret_texts(frame.get_column(name)) for name in names]
+    joint = [None if any(one in _MISSING for one in row) else _BETWEEN.join(row) for row in zip(*texts, strict=True)]
+    column = nw.new_series(joint_name(names), joint, nw.String, backend=frame.implementation)
+    index = nw.maybe_get_index(frame)
+    column = column if index is None else nw.maybe_set_index(column, index=index)
+    return frame.drop(list(names)).with_columns(column).to_native()
+
+
+def with_joint(table: Any, secrets: Mapping[str, str]) -> Any:
+    """A table to be released, with the product of the secrets of its plan; without them where it lacks one of them."""
+    if not secrets:
+        return table
+    frame = nw.from_native(table, eager_only=True)
+    there = [name for name in secrets if name in frame.columns]
+    return join_secrets(table, there) if len(there) == len(secrets) else frame.drop(there).to_native()
+
+
+def joint_names(names: Sequence[str], secrets: Mapping[str, str]) -> list[str]:
+    """The names of the columns that `with_joint` leaves."""
+    rest = [name for name in names if name not in secrets]
+    every = bool(secrets) and set(secrets) <= set(names)
+    return [*rest, joint_name(tuple(secrets))] if every else rest
+
+
+def secret_texts(column: Any) -> list[str]:
+    """The secret of each row as the labels of a plan print; a missing one as the word that no label is."""
+    array = column.to_arrow() if not isinstance(column, pa.ChunkedArray) else column
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        array = pc.cast(array, kind.value_type)
+    if pa.types.is_temporal(array.type) or pa.types.is_decimal(array.type):
+        array = pc.cast(array, pa.string())
+    return [str(value) for value in array.to_pylist()]
+
+
+def each_secret(classes: Classes, codes: Ints) -> list[Ints]:
+    """The classes (n,) of every secret of a product; none where there is one secret."""
+    labels = [str(label).split(_BETWEEN) for label in classes.labels]
+    if len(labels[0]) < 2:
+        return []
+    parts = [np.unique([label[k] for label in labels], return_inverse=True)[1].ravel() for k in range(len(labels[0]))]
+    return [part[codes] for part in parts]
