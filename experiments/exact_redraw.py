@@ -25,7 +25,8 @@ from lowtide.disclose.noise import KEY_BYTES, KeyedNoise, row_ids
 from lowtide.errors import LowtideError
 from lowtide.features import one_per_column
 from lowtide.tables.codes import CodedColumn
-from lowtide.tables.redraw_policy import Frequencies, RedrawPolicy, SecretCodes, codes_of
+from lowtide.tables.frequencies import Frequencies
+from lowtide.tables.redraw_policy import RedrawPolicy, SecretCodes, codes_of
 from lowtide.tables.redrawing import PROPOSALS, FeatureStep, RedrawColumns, fit_redraw, folds_of
 from lowtide.tables.step_density import Question, StepDensity
 from lowtide.theory import redraw as theory
@@ -128,7 +129,8 @@ def _follow(step: FeatureStep, grid: _Grid, past: list[int], mass: Floats, fold:
     """Release the next feature: the new mass, and the share of each class that is changed, (|S|,)."""
     own = list(step.columns)
     n, classes = len(grid.rows), len(mass)
-    asked = Question(grid.codes[:, past], grid.codes[:, own], np.zeros((n, len(own)), dtype=np.intp))
+    nothing = np.zeros((n, 0), dtype=np.intp)  # no column has ranges
+    asked = Question(grid.codes[:, past], nothing, grid.codes[:, own], np.zeros((n, len(own)), dtype=np.intp))
     unknown = (np.column_stack([one.cell(asked.codes[:, j]) for j, one in enumerate(step.density.own)]) < 0).any(axis=1)
     points = np.arange(len(step.donors.points))
     if len(points) > PROPOSALS:
@@ -176,13 +178,13 @@ def fitted(table: pa.Table, secret: Ints, *, budget: float = 0.0, seed: int = 0)
     frame = nw.from_native(table, eager_only=True)
     coded = tuple(CodedColumn.learn(frame.get_column(name)) for name in frame.columns)
     codes, n = codes_of(coded, table), len(secret)
-    counts = Frequencies(j for j, own in enumerate(coded) if own.has_ranges)
+    counts = Frequencies(coded)
     counts.add(codes)
     told = [mutual_info_score(own.cell(codes[:, j]), secret) for j, own in enumerate(coded)]
     columns, _ = fit_redraw(
         coded,
         codes,
-        counts.classes(codes),
+        counts,
         secret,
         row_ids(np.arange(n), n),
         features=[(int(j),) for j in np.argsort(told, kind="stable")],
@@ -225,7 +227,7 @@ def sampled(policy: RedrawPolicy, world: EnumerableWorld, rows: pa.Table, n: int
         size = min(_ROWS_AT_ONCE, n - start)
         s, atom = np.divmod(rng.choice(world.joint.size, size=size, p=world.joint.ravel()), world.joint.shape[1])
         ids = row_ids(np.arange(start, start + size), size)
-        drawn = quick.release(atoms[atom], np.zeros((size, atoms.shape[1]), dtype=np.intp), s, ids, noise)
+        drawn = quick.release(atoms[atom], Frequencies(columns.coded), s, ids, noise)
         changed += float(drawn.changed.sum())
         for row, secret, count in zip(*_counted(drawn.codes, s), strict=True):
             found.setdefault(row.tobytes(), np.zeros(len(world.prior)))[secret] += count

@@ -18,7 +18,7 @@ from lowtide import LowtideError, Obfuscator, Plan, audit, modalities, plan, rel
 from lowtide.cli.main import app
 from lowtide.errors import LowtideNote
 from lowtide.table_files.reading import read
-from lowtide.tables.redraw_policy import Frequencies, SecretCodes
+from lowtide.tables.redraw_policy import SecretCodes
 from lowtide.tables.step_density import _stack
 
 N = 1200
@@ -291,16 +291,6 @@ def test_a_value_that_was_not_there_in_training_is_never_kept(made, key):
     later.loc[:99, "town"] = "HIV clinic"
     shown = release(later, made, ids=np.arange(N), key_file=key).data
     assert set(shown["town"]) <= {"north", "south"}
-
-
-def test_values_are_counted_the_same_in_one_piece_and_in_batches():
-    codes = np.random.default_rng(1).integers(0, 40, (500, 2)).astype(float)
-    whole, parts = Frequencies([0, 1]), Frequencies([0, 1])
-    whole.add(codes)
-    for part in np.array_split(codes, 7):
-        parts.add(part)
-    np.testing.assert_array_equal(whole.classes(codes), parts.classes(codes))
-    assert whole.classes(codes).max() == 3
 
 
 def test_digests_of_the_secret_depend_on_their_salt():

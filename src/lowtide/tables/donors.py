@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 from sklearn.tree import DecisionTreeRegressor
 
 from lowtide.tables.codes import FEWEST, CodedColumn
+from lowtide.tables.frequencies import Frequencies
 from lowtide.types import Floats, Ints
+
+ColumnCounts = tuple[Frequencies, tuple[int, ...]]
 
 _LEAVES = 128
 _LEAF_SHARE, _LEAF_ROWS = 1 / 200, 20  # the fewest rows of a leaf
@@ -108,22 +111,30 @@ class Donors:
         steps = (np.arange(number) + uniform[:, None]) / number
         return self.propose(leaves, steps), np.full(steps.shape, 1 / number)
 
-    def draw(self, coded: tuple[CodedColumn, ...], numbers: Ints, uniform: Floats) -> tuple[Floats, Ints]:
-        """Codes (…, columns) and count classes (…, columns) for points by their number (…).
+    def draw(
+        self, coded: tuple[CodedColumn, ...], numbers: Ints, uniform: Floats, counts: ColumnCounts | None = None
+    ) -> tuple[Floats, Ints]:
+        """Codes (…, columns) for points by their number (…), and how often they occur, in classes (…, columns).
 
         Args:
             coded: the columns of the feature.
             numbers: of the points.
             uniform: (…) in (0, 1), which number of a range is taken.
+            counts: of the file that the codes are for, and the numbers of the columns; without, every number of a range
+                is a new one.
         """
         codes = np.empty((*numbers.shape, len(coded)))
         classes = np.zeros((*numbers.shape, len(coded)), dtype=np.intp)
         column = len(coded)
         for j, own in enumerate(coded):
+            cell = self.points[numbers, j]
+            codes[..., j] = own.draw(cell, uniform)
             if own.has_ranges:
-                classes[..., j] = self.points[numbers, column]
+                if counts is not None:
+                    file, columns = counts
+                    wanted = self.points[numbers, column]
+                    codes[..., j], classes[..., j] = file.stand_ins(columns[j], cell, wanted, codes[..., j], uniform)
                 column += 1
-            codes[..., j] = own.draw(self.points[numbers, j], uniform)
         return codes, classes
 
     def arrays(self) -> dict[str, NDArray[Any]]:

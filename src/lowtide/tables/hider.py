@@ -26,10 +26,11 @@ from lowtide.tables import columns
 from lowtide.tables.cells import repeat_arrow, scatter, withhold_new
 from lowtide.tables.encoder import TableEncoder
 from lowtide.tables.filling import ColumnFill
+from lowtide.tables.frequencies import Frequencies
 from lowtide.tables.layout import column_names, column_starts, owners
 from lowtide.tables.mechanism import TableMechanism
 from lowtide.tables.policies import ColumnPolicy, FixedColumns, PaperColumns, SequentialColumns
-from lowtide.tables.redraw_policy import Frequencies, RedrawPolicy
+from lowtide.tables.redraw_policy import RedrawPolicy
 from lowtide.types import Bools, Floats32
 
 

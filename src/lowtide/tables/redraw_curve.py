@@ -18,6 +18,7 @@ from lowtide.disclose.rehearsal import LEAST_PER_CLASS
 from lowtide.interface import Estimate
 from lowtide.splits import generator, sample_with_classes, stratified_folds
 from lowtide.tables.forest import Forest, grow
+from lowtide.tables.frequencies import Frequencies
 from lowtide.tables.redrawing import RedrawColumns, folds_of
 from lowtide.tables.step_density import Question
 from lowtide.theory import redraw as theory
@@ -73,7 +74,7 @@ class CurveRows:
 
     Attributes:
         codes: (n, columns) as they are.
-        classes: (n, columns) how often each number occurs in the whole table, in classes.
+        counts: how often numbers occur in the whole table.
         secret: (n,) the class of each row.
         useful: (n,) what the release should still tell; `None` when nothing is named.
         own: (columns,) the columns of the utility itself, which do not count towards telling it.
@@ -81,7 +82,7 @@ class CurveRows:
     """
 
     codes: Floats
-    classes: Ints
+    counts: Frequencies
     secret: Ints
     useful: Ints | None
     own: Bools
@@ -89,14 +90,14 @@ class CurveRows:
 
     @classmethod
     def of(
-        cls, codes: Floats, classes: Ints, secret: Ints, useful: Ints | None, own: Bools, hidden: Bools, seed: int
+        cls, codes: Floats, counts: Frequencies, secret: Ints, useful: Ints | None, own: Bools, hidden: Bools, seed: int
     ) -> CurveRows:
         """A random choice of all rows, with rows of every class."""
         some = sample_with_classes(secret, _ROWS, LEAST_PER_CLASS, generator(seed, "table redraw curve"))
         told = None if useful is None else _merged(useful[some])
         if told is not None and told.max() == 0:
             told = None
-        return cls(codes[some], classes[some], secret[some], told, own, hidden)
+        return cls(codes[some], counts, secret[some], told, own, hidden)
 
 
 def trade_off(
@@ -152,7 +153,7 @@ def _released(fitted: RedrawColumns, rows: CurveRows, width: float, noise: Keyed
     passes = fitted.passes if width == 0 else fitted.passes[:1]
     ids = row_ids(np.arange(len(rows.secret)), len(rows.secret))
     policy = replace(fitted, passes=passes, width=width)
-    return policy.release(rows.codes, rows.classes, rows.secret, ids, noise).codes
+    return policy.release(rows.codes, rows.counts, rows.secret, ids, noise).codes
 
 
 def read_by_trees(rows: Floats, codes: Ints, seed: int) -> Estimate:
@@ -203,7 +204,9 @@ def told_by_changes(fitted: RedrawColumns, rows: CurveRows, noise: KeyedNoise) -
     past, found = list(fitted.kept), {}
     for step in fitted.passes[0]:
         own = list(step.columns)
-        asked = Question(first[:, past], rows.codes[:, own], rows.classes[:, own])
+        seen = first.copy()
+        seen[:, own] = rows.codes[:, own]
+        asked = Question.of(fitted.coded, seen, rows.counts.classes(seen), past, own)
         with one_thread():
             i = step.density.about(asked, fold).T
         asked_about = i, np.full(i.shape[1], 1 / i.shape[1]), prior

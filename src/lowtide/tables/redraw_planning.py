@@ -20,13 +20,13 @@ from lowtide.splits import generator, sample_with_classes
 from lowtide.tables.codes import CodedColumn
 from lowtide.tables.encoder import is_frame
 from lowtide.tables.filling import ColumnFill
+from lowtide.tables.frequencies import Frequencies
 from lowtide.tables.layout import owners
 from lowtide.tables.options import TableOptions
 from lowtide.tables.planning_attackers import estimate, unlearnt
 from lowtide.tables.problem import ATTACKED_ROWS, PANEL, TableProblem
 from lowtide.tables.redraw_curve import CurveRows, Told, told_by_changes, told_by_kept, trade_off
 from lowtide.tables.redraw_policy import (
-    Frequencies,
     RedrawPolicy,
     SecretCodes,
     changed_features,
@@ -81,7 +81,7 @@ def rehearse_redraw(problem: TableProblem, x: Any, budget: float, tick: Tick) ->
     columns, found = fit_redraw(
         read.coded,
         read.codes,
-        read.classes,
+        read.counts,
         secret,
         ids,
         features=[read.columns_of(feature) for feature in order if not problem.keep[feature]],
@@ -119,13 +119,13 @@ class _Read:
     Attributes:
         coded: how the columns are coded.
         codes: (n, columns).
-        classes: (n, columns) how often each number occurs, in classes.
+        counts: how often numbers occur.
         groups: (columns,) the feature of each column.
     """
 
     coded: tuple[CodedColumn, ...]
     codes: Floats
-    classes: Ints
+    counts: Frequencies
     groups: Ints
 
     @classmethod
@@ -134,9 +134,9 @@ class _Read:
         own = {str(name): name for name in frame.columns}
         coded = tuple(CodedColumn.learn(frame.get_column(own[name])) for name in problem.mechanism.encoder.names)
         codes = codes_of(coded, x)
-        counts = Frequencies(j for j, one in enumerate(coded) if one.has_ranges)
+        counts = Frequencies(coded)
         counts.add(codes)
-        return cls(coded, codes, counts.classes(codes), owners(problem.mechanism.encoder, problem.features))
+        return cls(coded, codes, counts, owners(problem.mechanism.encoder, problem.features))
 
     def columns_of(self, feature: int) -> tuple[int, ...]:
         return tuple(np.flatnonzero(self.groups == feature).tolist())
@@ -160,7 +160,9 @@ def _learn_fill(read: _Read, shown: Floats, hidden: Bools, seed: int) -> ColumnF
     groups = [read.columns_of(int(feature)) for feature in np.flatnonzero(hidden)]
     if not groups:
         return None
-    return ColumnFill.learn(read.coded, read.codes, read.classes, shown=shown, hidden=groups, seed=seed)
+    return ColumnFill.learn(
+        read.coded, read.codes, read.counts.classes(read.codes), shown=shown, hidden=groups, seed=seed
+    )
 
 
 def why_not_redraw(labels: Any, columns: int) -> str:
@@ -214,7 +216,7 @@ def _curve_rows(problem: TableProblem, read: _Read) -> CurveRows:
         own = problem.utility_feature[read.groups]
     useful = None if problem.utility is None else problem.utility.codes
     hidden, seed = problem.hide[read.groups], problem.options.seed
-    return CurveRows.of(read.codes, read.classes, problem.data.codes, useful, own, hidden, seed)
+    return CurveRows.of(read.codes, read.counts, problem.data.codes, useful, own, hidden, seed)
 
 
 def _order(problem: TableProblem, read: _Read) -> list[int]:

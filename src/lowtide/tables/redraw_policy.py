@@ -19,13 +19,12 @@ from lowtide.disclose.budget import Config, Parts
 from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
 from lowtide.features import Features
 from lowtide.tables.cells import scatter
-from lowtide.tables.codes import CodedColumn, count_classes
+from lowtide.tables.codes import CodedColumn
 from lowtide.tables.filling import ColumnFill
+from lowtide.tables.frequencies import Frequencies
 from lowtide.tables.redraw_curve import RedrawPoint, Told
-from lowtide.tables.redrawing import RedrawColumns, RedrawnRows, bits_of
+from lowtide.tables.redrawing import RedrawColumns, RedrawnRows
 from lowtide.types import Bools, Floats, Ints
-
-_SLOTS = 1 << 20  # of a sketch that counts values; those that share one are counted together
 
 
 @dataclass(frozen=True)
@@ -72,29 +71,6 @@ def refuse_unknown(rows: int) -> None:
         )
 
 
-class Frequencies:
-    """How often values occur in a whole file, counted batch by batch in memory that does not grow.
-
-    Args:
-        columns: numbers of the columns to count.
-    """
-
-    def __init__(self, columns: Iterable[int]) -> None:
-        self._counts = {j: np.zeros(_SLOTS, dtype=np.uint32) for j in columns}
-
-    def add(self, codes: Floats) -> None:
-        """Count rows of codes (n, columns)."""
-        for j, counts in self._counts.items():
-            np.add.at(counts, _slots(codes[:, j]), 1)
-
-    def classes(self, codes: Floats) -> Ints:
-        """(n, columns) how often each value occurs, in classes; 0 for columns that are not counted."""
-        found = np.zeros(codes.shape, dtype=np.intp)
-        for j, counts in self._counts.items():
-            found[:, j] = np.where(np.isnan(codes[:, j]), 0, count_classes(counts[_slots(codes[:, j])].astype(np.intp)))
-        return found
-
-
 @dataclass(frozen=True, eq=False)
 class RedrawPolicy:
     """A fitted policy: every value is kept as often as its density allows, and otherwise drawn anew.
@@ -121,7 +97,7 @@ class RedrawPolicy:
 
     def counted(self) -> Frequencies:
         """An empty count of the values of which it matters how often they occur."""
-        return Frequencies(j for j, own in enumerate(self.columns.coded) if own.has_ranges)
+        return Frequencies(self.columns.coded)
 
     def codes(self, frame: Any) -> Floats:
         """(n, columns) the codes of a data frame of any library."""
@@ -144,7 +120,7 @@ class RedrawPolicy:
             counts = self.counted()
             counts.add(codes)
         own, rows = self.secret.read(secret), row_ids(ids, len(codes))
-        found = self.columns.release(codes, counts.classes(codes), own, rows, noise)
+        found = self.columns.release(codes, counts, own, rows, noise)
         found = filled(found, codes, self.fill, rows, noise)
         changed = changed_features(found.changed, self.groups, len(self.features))
         return write_codes(self.columns.coded, x, found), changed
@@ -223,8 +199,3 @@ def changed_features(changed: Bools, groups: Ints, m: int) -> Bools:
 
 def _digest(salt: str, value: Any) -> str:
     return hashlib.blake2b(f"{salt}:{value}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
-def _slots(codes: Floats) -> Ints:
-    mixed = bits_of(codes) * np.uint64(0x9E3779B97F4A7C15)
-    return (mixed >> np.uint64(44)).astype(np.intp)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from lowtide.disclose.noise import Ids, KeyedNoise
 from lowtide.tables.codes import CodedColumn, points_of
 from lowtide.tables.donors import Donors
+from lowtide.tables.frequencies import Frequencies, bits_of, spread
 from lowtide.tables.step_density import Question, StepDensity, fit_step
 from lowtide.theory import redraw as theory
 from lowtide.training import one_thread
@@ -61,7 +62,14 @@ class FeatureStep:
     donors: Donors
 
     def apply(
-        self, asked: Question, secret: Ints, fold: Ints, spent: Floats, draw: Callable[[Any, int], Floats], width: float
+        self,
+        asked: Question,
+        secret: Ints,
+        fold: Ints,
+        spent: Floats,
+        draw: Callable[[Any, int], Floats],
+        width: float,
+        counts: Frequencies,
     ) -> tuple[Floats, Ints, Floats]:
         """Release the feature of n rows: its codes and count classes (n, columns), and what is spent (n,) afterwards.
 
@@ -72,6 +80,7 @@ class FeatureStep:
             spent: (n,) what was spent before.
             draw: numbers in (0, 1) for some rows and a place.
             width: how far `log P'_s/R` of a row may be from 0.
+            counts: how often numbers occur in the file that is released.
         """
         every = np.arange(len(secret))
         unknown = (np.column_stack([own.cell(asked.codes[:, j]) for j, own in enumerate(self.density.own)]) < 0).any(1)
@@ -79,9 +88,9 @@ class FeatureStep:
         if width == 0:
             kept = draw(every, 0) < theory.keep_probability(told, 0.0)
             floor, cap, out = np.zeros(len(secret)), np.zeros(len(secret)), np.flatnonzero(~kept)
-            proposals = self._propose(asked.take(out), secret[out], fold[out], lambda place: draw(out, place))
+            proposals = self._propose(asked.take(out), secret[out], fold[out], lambda place: draw(out, place), counts)
         else:
-            proposals = self._propose(asked, secret, fold, lambda place: draw(every, place))
+            proposals = self._propose(asked, secret, fold, lambda place: draw(every, place), counts)
             shift = np.log((proposals.weights * np.exp(proposals.told)).sum(axis=1))  # Σ Q e^i = 1
             proposals = proposals._replace(told=proposals.told - shift[:, None])
             told = told - shift
@@ -98,7 +107,9 @@ class FeatureStep:
             chosen[out] = proposals.told[each, place]
         return codes, classes, spent + np.clip(chosen, floor, cap)
 
-    def _propose(self, asked: Question, secret: Ints, fold: Ints, draw: Callable[[int], Floats]) -> Proposals:
+    def _propose(
+        self, asked: Question, secret: Ints, fold: Ints, draw: Callable[[int], Floats], counts: Frequencies
+    ) -> Proposals:
         """Values that may stand in for those of n rows, and what each tells about the row's class."""
         n = len(secret)
         if n == 0:
@@ -107,11 +118,8 @@ class FeatureStep:
         points, weights = self.donors.candidates(self.donors.leaves(asked.past), draw(1), PROPOSALS)
         number = points.shape[1]
         within = (draw(2)[:, None] + _GOLDEN * np.arange(number)) % 1.0
-        codes, classes = self.donors.draw(self.density.own, points, within)
-        flat = Question(
-            np.repeat(asked.past, number, axis=0), codes.reshape(n * number, -1), classes.reshape(n * number, -1)
-        )
-        told = self.density.about(flat, np.repeat(fold, number))
+        codes, classes = self.donors.draw(self.density.own, points, within, (counts, self.columns))
+        told = self.density.about(asked.instead(codes, classes), np.repeat(fold, number))
         own = told[np.arange(n * number), np.repeat(secret, number)].reshape(n, number)
         return Proposals(codes, classes, own, weights)
 
@@ -153,18 +161,18 @@ class RedrawColumns:
     folds: int
     seed: int
 
-    def release(self, codes: Floats, classes: Ints, secret: Ints, ids: Ids, noise: KeyedNoise) -> RedrawnRows:
+    def release(self, codes: Floats, counts: Frequencies, secret: Ints, ids: Ids, noise: KeyedNoise) -> RedrawnRows:
         """Release n rows.
 
         Args:
             codes: (n, columns) as `coded` reads them.
-            classes: (n, columns) how often each number occurs in the whole table, in classes.
+            counts: how often numbers occur in the whole table.
             secret: (n,) the class of each row.
             ids: (n,) of the rows.
             noise: where draws come from.
         """
         fold = folds_of(codes, secret, self.folds, self.seed)
-        rows = _Rows(self.coded, self.kept, codes, classes, secret, ids, fold, self.width)
+        rows = _Rows(self.coded, self.kept, codes, counts, secret, ids, fold, self.width)
         for number, steps in enumerate(self.passes):
             rows.begin()
             for step in steps:
@@ -219,14 +227,15 @@ class _Rows:
         coded: tuple[CodedColumn, ...],
         kept: tuple[int, ...],
         codes: Floats,
-        classes: Ints,
+        counts: Frequencies,
         secret: Ints,
         ids: Ids,
         fold: Ints,
         width: float,
     ) -> None:
         self.coded, self.kept, self.secret, self.ids, self.fold, self.width = coded, kept, secret, ids, fold, width
-        self.codes, self.classes, self.spent = codes.copy(), classes.copy(), np.zeros(len(codes))
+        self.counts = counts
+        self.codes, self.classes, self.spent = codes.copy(), counts.classes(codes), np.zeros(len(codes))
         self.past: list[int] = []
 
     def begin(self) -> None:
@@ -235,8 +244,7 @@ class _Rows:
 
     def question(self, columns: tuple[int, ...]) -> Question:
         """What a density is asked when these columns are next."""
-        own = list(columns)
-        return Question(self.codes[:, self.past], self.codes[:, own], self.classes[:, own])
+        return Question.of(self.coded, self.codes, self.classes, self.past, columns)
 
     def follow(self, step: FeatureStep, noise: KeyedNoise) -> None:
         """Release the next feature of all rows."""
@@ -248,7 +256,7 @@ class _Rows:
                 part = asked.take(rows)
                 draw = drawing(noise, name, self.ids[rows], part.codes)
                 codes, classes, self.spent[rows] = step.apply(
-                    part, self.secret[rows], self.fold[rows], self.spent[rows], draw, self.width
+                    part, self.secret[rows], self.fold[rows], self.spent[rows], draw, self.width, self.counts
                 )
                 self.codes[rows[:, None], own], self.classes[rows[:, None], own] = codes, classes
         self.past += own
@@ -257,7 +265,7 @@ class _Rows:
 def fit_redraw(
     coded: tuple[CodedColumn, ...],
     codes: Floats,
-    classes: Ints,
+    counts: Frequencies,
     secret: Ints,
     ids: Ids,
     *,
@@ -274,7 +282,7 @@ def fit_redraw(
     Args:
         coded: how the columns are coded.
         codes: (n, columns).
-        classes: (n, columns) how often each number occurs, in classes.
+        counts: how often numbers occur.
         secret: (n,) classes, coded 0 … |S|−1.
         ids: (n,) of the rows.
         features: groups of columns that are drawn together, in the order of release, without those that are kept.
@@ -288,7 +296,7 @@ def fit_redraw(
     Returns:
         The policy, and what it releases of these rows under the noise of the rehearsal.
     """
-    rows = _Rows(coded, kept, codes, classes, secret, ids, _folds_to_fit(codes, secret, seed), width)
+    rows = _Rows(coded, kept, codes, counts, secret, ids, _folds_to_fit(codes, secret, seed), width)
     done: list[tuple[FeatureStep, ...]] = []
     number = passes if width == 0 else 1
     for turn in range(number):
@@ -330,14 +338,7 @@ def folds_of(codes: Floats, secret: Ints, folds: int, seed: int) -> Ints:
 def _marks(codes: Floats, secret: Ints, seed: int) -> NDArray[np.uint64]:
     """(n,) 64 bits that equal rows of one class share, evenly spread."""
     mixed = _mixed(codes) ^ (secret.astype(np.uint64) * np.uint64(0xD1B54A32D192ED03))
-    return _spread(mixed ^ np.uint64((seed * 0x9E3779B97F4A7C15 + 0x5EED) % 2**64))
-
-
-def _spread(marks: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Other marks (n,), one for each, as if drawn at random: splitmix64."""
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        marks = (marks ^ (marks >> np.uint64(shift))) * np.uint64(factor)
-    return np.asarray(marks ^ (marks >> np.uint64(31)))
+    return spread(mixed ^ np.uint64((seed * 0x9E3779B97F4A7C15 + 0x5EED) % 2**64))
 
 
 def _folds_to_fit(codes: Floats, secret: Ints, seed: int) -> Ints:
@@ -354,13 +355,8 @@ def _folds_to_fit(codes: Floats, secret: Ints, seed: int) -> Ints:
     among[order] = np.arange(len(marks)) - first[place]
     many = np.empty(len(marks), dtype=bool)
     many[order] = counts[place] >= _MANY_COPIES
-    dealt = _spread(marks + among.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    dealt = spread(marks + among.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
     return (np.where(many, dealt, marks) % np.uint64(_FOLDS)).astype(np.intp)
-
-
-def bits_of(codes: Floats) -> NDArray[np.uint64]:
-    """Numbers (n,) as 64 bits: −0 as 0, and every NaN alike."""
-    return (np.where(np.isnan(codes), np.nan, codes) + 0.0).view(np.uint64)
 
 
 def _mixed(codes: Floats) -> NDArray[np.uint64]:

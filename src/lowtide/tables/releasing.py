@@ -24,10 +24,11 @@ from lowtide.table_files.writing import Writer
 from lowtide.tables.cells import blank
 from lowtide.tables.columns import HIDDEN
 from lowtide.tables.dataset import read_types
+from lowtide.tables.frequencies import Frequencies
 from lowtide.tables.hider import Disclosed
 from lowtide.tables.layout import owners
 from lowtide.tables.options import TableOptions
-from lowtide.tables.redraw_policy import Frequencies, RedrawPolicy, refuse_unknown
+from lowtide.tables.redraw_policy import RedrawPolicy, refuse_unknown
 from lowtide.tables.secrets import joint_names, secret_texts, with_joint
 
 

@@ -10,7 +10,7 @@ much removes too much, and plants the opposite signal.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -45,21 +45,37 @@ class Question:
 
     Attributes:
         past: (n, released) codes of what they have released.
+        before: (n, …) how often the numbers among these occur, in classes; of columns with ranges.
         codes: (n, columns) codes of the candidate.
         classes: (n, columns) how often its numbers occur, in classes.
     """
 
     past: Floats
+    before: Ints
     codes: Floats
     classes: Ints
 
+    @classmethod
+    def of(
+        cls, coded: Sequence[CodedColumn], codes: Floats, classes: Ints, past: Sequence[int], own: Sequence[int]
+    ) -> Question:
+        """What is asked about `own` columns of rows (n, all columns) that have released `past` ones."""
+        ranged = [j for j in past if coded[j].has_ranges]
+        return cls(codes[:, list(past)], classes[:, ranged], codes[:, list(own)], classes[:, list(own)])
+
     def take(self, rows: Any) -> Question:
         """Some of the rows."""
-        return Question(self.past[rows], self.codes[rows], self.classes[rows])
+        return Question(self.past[rows], self.before[rows], self.codes[rows], self.classes[rows])
+
+    def instead(self, codes: Floats, classes: Ints) -> Question:
+        """The same pasts with other candidates: codes and classes (n, candidates, columns), row by row."""
+        k, columns = codes.shape[1:]
+        past, before = np.repeat(self.past, k, axis=0), np.repeat(self.before, k, axis=0)
+        return Question(past, before, codes.reshape(-1, columns), classes.reshape(-1, columns))
 
     def rows(self) -> Floats:
         """(n, …) all of it, as trees read it."""
-        return np.column_stack([self.past, self.codes, self.classes])
+        return np.column_stack([self.past, self.before, self.codes, self.classes])
 
 
 @dataclass(frozen=True, eq=False)
