@@ -220,15 +220,20 @@ def _curve_rows(problem: TableProblem, read: _Read) -> CurveRows:
 
 
 def _order(problem: TableProblem, read: _Read) -> list[int]:
-    """Features in the order of their release: what is kept, the utility, then those that tell least by themselves.
+    """Features in the order of their release; what comes first is changed least.
 
-    What comes first is changed least.
+    What is kept comes first, then the utility and what tells most about it. Without a utility those come first that
+    tell least about the secret.
     """
-    told = np.zeros(len(problem.features))
+    m = len(problem.features)
+    useful = np.zeros(m, dtype=bool) if problem.utility_feature is None else problem.utility_feature
+    telling = np.zeros(m)
     for j, feature in enumerate(read.groups):
-        told[feature] += _told_by(read, j, problem.data.codes)
-    useful = np.zeros(len(told), dtype=bool) if problem.utility_feature is None else problem.utility_feature
-    return [int(j) for j in np.lexsort((told, ~useful, ~problem.keep))]
+        if problem.utility is None:
+            telling[feature] += _told_by(read, j, problem.data.codes)
+        else:
+            telling[feature] -= _told_by(read, j, problem.utility.codes)
+    return [int(j) for j in np.lexsort((telling, ~useful, ~problem.keep))]
 
 
 def _told_by(read: _Read, column: int, secret: Ints) -> float:
