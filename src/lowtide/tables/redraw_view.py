@@ -107,7 +107,7 @@ def sections(found: Findings, view: RedrawView | None) -> list[Section]:
     card, nouns = found.card, found.nouns
     if card is None or card.policy != "redraw":
         return []
-    why = f"Shares by column over {{n}} {nouns.rows}; no {nouns.row}, no {nouns.unit}, and nobody can tell which."
+    why = f"Shares by column over {{n}} {nouns.rows}; no {nouns.row}, no {nouns.unit}."
     ranked = sorted(card.features, key=lambda one: -one.hidden)
     chart = draw_shares(ranked[:_BARS])
     values = {
