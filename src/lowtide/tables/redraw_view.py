@@ -139,7 +139,9 @@ def _trade_off(found: Findings, view: RedrawView) -> Section:
     }
     body = fill(_TEMPLATE, "budgets", budgets=values, nouns=nouns, secret=plain(found.secret))
     mark = Mark.resting(curve[0].read.n, why, nouns)
-    return Section("tradeoff", "The trade-off", body, mark, {"tradeoff.svg": partial(stand_alone, list(charts))})
+    names = ("tradeoff.svg", "readings.svg")
+    figures = {name: partial(stand_alone, [chart]) for name, chart in zip(names, charts, strict=True)}
+    return Section("tradeoff", "The trade-off", body, mark, figures)
 
 
 def draw_shares(features: Sequence[Feature]) -> Chart:
