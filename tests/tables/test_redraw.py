@@ -251,7 +251,7 @@ def test_the_report_draws_what_was_drawn_anew_and_fits_every_screen(loose, tmp_p
     page = (tmp_path / "plan.html").read_text()
     for words in ("What was drawn anew", "of the values are as they were", "The trade-off", "Share of values changed"):
         assert words in page
-    assert {"redrawn.svg", "tradeoff.svg"} <= {path.name for path in written}
+    assert {"redrawn.svg", "tradeoff.svg", "readings.svg"} <= {path.name for path in written}
     assert widths([(page, 390), (page, 1280)]) == [390, 1280]
 
 

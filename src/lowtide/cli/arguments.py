@@ -165,7 +165,9 @@ class ScanArguments:
 class PlanArguments:
     """What to hide for a budget, at the least damage; and the whole trade-off curve.
 
-    Example: lowtide plan survey.csv --secret vote --budget 0.02 --keep age --utility income
+    Example: lowtide plan survey.csv --secret vote --keep age --utility income
+
+    Example: lowtide plan survey.csv --secret vote --policy fixed --budget 0.02 --out plan.json
 
     Example: lowtide plan faces/ --secret smile --patch 4 --attacker-accuracy 0.65 --hide 20,30,24,12
 
@@ -176,7 +178,11 @@ class PlanArguments:
     secret: list[str] = flag(
         ..., "column to protect, of 2 to 100 values: never released (tables: repeat for several)", metavar="COLUMN"
     )
-    budget: str | None = flag(None, "what the release may tell: 0.02 (nats), 0.03bits, 65%", shown=_default_budgets())
+    budget: str | None = flag(
+        None,
+        "what the release may tell: 0.02 (nats), 0.03bits, 65%; of redraw what one row may, by default 0",
+        shown=_default_budgets(),
+    )
     attacker_accuracy: float | None = flag(None, "budget as the share an attacker may guess right")
     kept: float | None = flag(None, "share of columns, pixels or words to keep, in place of a budget")
     keep: list[str] | None = flag(
@@ -211,7 +217,7 @@ class PlanArguments:
 class ReleaseArguments:
     """Write the hidden data and its card. The secret is left out, always.
 
-    Example: lowtide release survey.csv --plan plan.json --out shared.parquet
+    Example: lowtide release survey.csv --plan plan.lowtide --ids person --out shared.parquet
 
     Example: lowtide release faces/ --plan faces.lowtide --out shared/ --rename --mapping names.csv
 

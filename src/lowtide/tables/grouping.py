@@ -25,6 +25,7 @@ _FUNCTION = 0.995  # of the mistakes of a blind guess are gone: one column is a 
 _MOST_VALUES = 100  # of a column that determines others; of one with more, chance does
 _LEAST_ROWS = 10  # of a value of it, on average
 _MOST_COLUMNS = 64  # pairs of more take long
+_ROWS = 10_000  # that are looked at, or up to twice as many
 
 
 def group_columns(features: Features, encoder: TableEncoder, together: Sequence[str]) -> Features:
@@ -73,7 +74,8 @@ def find_functions(features: Features, encoder: TableEncoder, x: Any, apart: Int
 def _cells(column: Any) -> Ints | None:
     """The values (n,) of a column as numbers from 0; `None` of a constant, and where there are too many."""
     coded = CodedColumn.learn(column)
-    cells = np.unique(coded.cell(coded.read(column)), return_inverse=True)[1].ravel()
+    every = max(1, len(column) // _ROWS)
+    cells = np.unique(coded.cell(coded.read(column))[::every], return_inverse=True)[1].ravel()
     count = int(cells.max()) + 1
     few = 1 < count <= min(_MOST_VALUES, len(cells) // _LEAST_ROWS)
     return cells if few and not coded.has_ranges else None

@@ -107,7 +107,7 @@ def sections(found: Findings, view: RedrawView | None) -> list[Section]:
     card, nouns = found.card, found.nouns
     if card is None or card.policy != "redraw":
         return []
-    why = f"Shares by column over {{n}} {nouns.rows}; no {nouns.row}, no {nouns.unit}, and nobody can tell which."
+    why = f"Shares by column over {{n}} {nouns.rows}; no {nouns.row}, no {nouns.unit}."
     ranked = sorted(card.features, key=lambda one: -one.hidden)
     chart = draw_shares(ranked[:_BARS])
     values = {
@@ -139,7 +139,9 @@ def _trade_off(found: Findings, view: RedrawView) -> Section:
     }
     body = fill(_TEMPLATE, "budgets", budgets=values, nouns=nouns, secret=plain(found.secret))
     mark = Mark.resting(curve[0].read.n, why, nouns)
-    return Section("tradeoff", "The trade-off", body, mark, {"tradeoff.svg": partial(stand_alone, list(charts))})
+    names = ("tradeoff.svg", "readings.svg")
+    figures = {name: partial(stand_alone, [chart]) for name, chart in zip(names, charts, strict=True)}
+    return Section("tradeoff", "The trade-off", body, mark, figures)
 
 
 def draw_shares(features: Sequence[Feature]) -> Chart:
