@@ -6,6 +6,7 @@ import pytest
 
 from exact_redraw import chosen, exact, fitted, sampled
 from lowtide.errors import LowtideError
+from lowtide.tables.counting import find
 from lowtide.tables.redrawing import PROPOSALS
 from lowtide.worlds import parity, rare_value, redundant_bit, xor
 from lowtide.worlds.release import ExactRelease
@@ -73,3 +74,13 @@ def test_a_sampled_release_with_a_budget_tells_less_than_the_rows_and_more_than_
     counts, _ = sampled(fitted(table(x), s, budget=0.3), world, table(world.atoms), 6000, seed=2)
     told = ExactRelease(world.prior, counts / counts.sum(axis=1, keepdims=True)).information()
     assert 0.005 < told < 0.5 * world.information()
+
+
+@pytest.mark.parametrize("wide", [False, True], ids=["as one number", "too many to number"])
+def test_points_are_found_again_and_others_are_not(wide):
+    rng = np.random.default_rng(0)
+    rows = np.maximum(-1, rng.integers(-1, 4, (200, 3)) * np.array([1, 10**9 if wide else 1, 10**12 if wide else 1]))
+    known = np.unique(rows[:100], axis=0)
+    listed = {tuple(point): k for k, point in enumerate(known)}
+    np.testing.assert_array_equal(find(known, rows), [listed.get(tuple(row), len(known)) for row in rows])
+    np.testing.assert_array_equal(find(known[:0], rows), np.zeros(len(rows)))

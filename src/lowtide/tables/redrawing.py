@@ -110,11 +110,14 @@ class FeatureStep:
         points = self.donors.propose(self.donors.leaves(asked.past), which)
         within = np.stack([draw(2 * k + 2) for k in range(number)], axis=1)
         codes, classes = self.donors.draw(self.density.own, points, within)
-        flat = Question(
-            np.repeat(asked.past, number, axis=0), codes.reshape(n * number, -1), classes.reshape(n * number, -1)
-        )
-        told = self.density.about(flat, np.repeat(fold, number))
-        return Proposals(codes, classes, told[np.arange(n * number), np.repeat(secret, number)].reshape(n, number))
+        asks, place = np.arange(n * number), np.arange(n * number)
+        if not any(own.has_ranges for own in self.density.own):  # of equal proposals of a row one is asked about
+            marks = np.arange(n)[:, None] * len(self.donors.points) + points
+            _, asks, place = np.unique(marks.ravel(), return_index=True, return_inverse=True)
+        rows = asks // number
+        flat = Question(asked.past[rows], codes.reshape(n * number, -1)[asks], classes.reshape(n * number, -1)[asks])
+        told = self.density.about(flat, fold[rows])[np.arange(len(rows)), secret[rows]]
+        return Proposals(codes, classes, told[place].reshape(n, number))
 
 
 class Proposals(NamedTuple):
