@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from exact_redraw import chosen, exact, fitted, sampled
+from lowtide.disclose.noise import KeyedNoise
 from lowtide.errors import LowtideError
 from lowtide.tables.counting import find
 from lowtide.tables.redrawing import PROPOSALS
@@ -84,3 +85,19 @@ def test_points_are_found_again_and_others_are_not(wide):
     listed = {tuple(point): k for k, point in enumerate(known)}
     np.testing.assert_array_equal(find(known, rows), [listed.get(tuple(row), len(known)) for row in rows])
     np.testing.assert_array_equal(find(known[:0], rows), np.zeros(len(rows)))
+
+
+def test_a_table_released_in_batches_is_the_table_released_whole():
+    rng = np.random.default_rng(5)
+    s = rng.integers(0, 2, 400)
+    rows = pa.table({"town": rng.integers(0, 3, 400) * s, "income": np.round(rng.lognormal(7 + 0.3 * s, 0.4), 1)})
+    policy, noise = fitted(rows, s), KeyedNoise(bytes(range(32)))
+    counts = policy.counted()
+    counts.add(policy.codes(rows))
+    whole, changed = policy.release(rows, s, noise=noise, ids=np.arange(400))
+    parts = [
+        policy.release(rows.slice(a, 100), s[a : a + 100], noise=noise, ids=np.arange(a, a + 100), counts=counts)[0]
+        for a in (300, 100, 0, 200)
+    ]
+    assert changed.any(axis=0).all()
+    assert pa.concat_tables([parts[2], parts[1], parts[3], parts[0]]).equals(whole)
