@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import tempfile
 import time
 import warnings
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bench_release import peak_megabytes
+from bench_release import peak_megabytes, processor_seconds
 from lowtide import Plan, plan, release
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.table_files.writing import Writer
@@ -61,12 +60,11 @@ def write_rows(path: Path, rows: int, seed: int) -> None:
 def work(source: Path, target: Path, made: Path) -> dict[str, float]:
     """Release a file: seconds, seconds of the processor, the most memory before and after, the share changed."""
     plan_, before = Plan.load(made), peak_megabytes()
-    start, spent = time.perf_counter(), os.times()
+    start, spent = time.perf_counter(), processor_seconds()
     done = release(source, plan_, target, ids="id", key_file=made.with_name("draws.key"), progress=False)
-    now = os.times()
     return {
         "seconds": time.perf_counter() - start,
-        "processor": now.user + now.system - spent.user - spent.system,
+        "processor": processor_seconds() - spent,
         "before": before,
         "peak": peak_megabytes(),
         "changed": done.card.changed,

@@ -24,7 +24,7 @@ from lowtide.errors import LowtideError
 from lowtide.labels import read_classes
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.tables.encoder import read_table
-from lowtide.types import Ints
+from lowtide.types import Floats, Ints
 from peers.erasers import CorrelationRemover, Leace
 from peers.hiders import Rival
 from peers.table_repair import repair, synthesise
@@ -115,7 +115,7 @@ def _ours(case: Case, clean: pa.Table, policy: str, mechanism: str, budget: floa
         seed=seed,
         steps=160,
         progress=False,
-        **how,  # type: ignore[arg-type]
+        **how,
     )
     with TemporaryDirectory() as folder:
         key = Path(folder) / "draws.key"
@@ -147,7 +147,7 @@ def _erased(case: Case, clean: pa.Table, secret: Ints, rival: Rival) -> Way:
     return Way(rival.name, "", before, after, found.kept)
 
 
-def _numbered(rows: np.ndarray, clean: pa.Table, utility: str | None) -> pa.Table:  # type: ignore[type-arg]
+def _numbered(rows: Floats, clean: pa.Table, utility: str | None) -> pa.Table:
     table = pa.table({f"c{j}": column for j, column in enumerate(rows.T)})
     return table if utility is None else table.append_column(utility, clean[utility])
 
