@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from lowtide.errors import LowtideError
 from lowtide.files import write_whole
 
-# Okabe and Ito's colours, told apart by everybody; every series also has a marker and a line style of its own.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+# Okabe and Ito's colours and one of Tol's, told apart by everybody; every series also has a marker of its own.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999", "#882255")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<")
 _UNDATED = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 

@@ -24,7 +24,7 @@ from lowtide.errors import LowtideError
 from lowtide.labels import read_classes
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.tables.encoder import read_table
-from lowtide.types import Ints
+from lowtide.types import Floats, Ints
 from peers.erasers import CorrelationRemover, Leace
 from peers.hiders import Rival
 from peers.table_repair import repair, synthesise
@@ -66,6 +66,7 @@ class Judged:
         low: its lower end.
         high: its upper end.
         attacker: which one it is.
+        turned: the largest AUC of an attacker that turns its answers round.
         surface: AUC of the attacker that reads how often values occur, and how they are written.
         utility_release: AUC of the utility, learnt from the release and tested on it.
         utility_clean: learnt from the release, tested on clean rows.
@@ -79,6 +80,7 @@ class Judged:
     low: float
     high: float
     attacker: str
+    turned: float
     surface: float
     utility_release: float | None
     utility_clean: float | None
@@ -115,7 +117,7 @@ def _ours(case: Case, clean: pa.Table, policy: str, mechanism: str, budget: floa
         seed=seed,
         steps=160,
         progress=False,
-        **how,  # type: ignore[arg-type]
+        **how,
     )
     with TemporaryDirectory() as folder:
         key = Path(folder) / "draws.key"
@@ -147,7 +149,7 @@ def _erased(case: Case, clean: pa.Table, secret: Ints, rival: Rival) -> Way:
     return Way(rival.name, "", before, after, found.kept)
 
 
-def _numbered(rows: np.ndarray, clean: pa.Table, utility: str | None) -> pa.Table:  # type: ignore[type-arg]
+def _numbered(rows: Floats, clean: pa.Table, utility: str | None) -> pa.Table:
     table = pa.table({f"c{j}": column for j, column in enumerate(rows.T)})
     return table if utility is None else table.append_column(utility, clean[utility])
 
@@ -155,7 +157,8 @@ def _numbered(rows: np.ndarray, clean: pa.Table, utility: str | None) -> pa.Tabl
 def judge(case: Case, way: Way, secret: Ints, seed: int, seconds: float) -> Judged:
     """Attack a release, and use it."""
     found = attacked(way.released, secret, seed).retrained
-    best = max((one for one in found if one.attacker != "surface"), key=lambda one: one.auc.value)
+    values = [one for one in found if one.attacker != "surface"]
+    best = max(values, key=lambda one: one.auc.value)
     useful: tuple[float | None, float | None] = (None, None)
     if case.utility is not None:
         useful = utility_of(way.clean, way.released, case.utility, seed)[1:]
@@ -167,6 +170,7 @@ def judge(case: Case, way: Way, secret: Ints, seed: int, seconds: float) -> Judg
         best.auc.low,
         best.auc.high,
         best.attacker,
+        1 - min(one.auc.value for one in values),
         next(one.auc.value for one in found if one.attacker == "surface"),
         *useful,
         seconds,
@@ -192,7 +196,7 @@ def run(case: Case, seed: int) -> list[Judged]:
 def _row(one: Judged) -> tuple[object, ...]:
     useful = "" if one.utility_clean is None else f"{one.utility_release:.3f} / {one.utility_clean:.3f}"
     auc = f"{one.values:.3f} [{one.low:.3f}, {one.high:.3f}]"
-    return one.method, one.setting, f"{one.own:.1%}", auc, one.attacker, f"{one.surface:.3f}", useful
+    return one.method, one.setting, f"{one.own:.1%}", auc, f"{one.turned:.3f}", f"{one.surface:.3f}", useful
 
 
 def draw(found: dict[str, list[Judged]], path: Path) -> list[Path]:
@@ -206,7 +210,7 @@ def draw(found: dict[str, list[Judged]], path: Path) -> list[Path]:
             table: {
                 method: Series(
                     [getattr(one, name) for one in judged if one.method == method],
-                    [one.values for one in judged if one.method == method],
+                    [max(one.values, one.turned) for one in judged if one.method == method],
                     ours=method == "redraw",
                 )
                 for method in dict.fromkeys(one.method for one in judged)
@@ -220,7 +224,7 @@ def draw(found: dict[str, list[Judged]], path: Path) -> list[Path]:
                 panels,
                 drawn[-1],
                 horizontal=label,
-                vertical="AUC of the strongest retrained attacker",
+                vertical="AUC of the strongest retrained attacker, either way round",
                 title="What is left for an attacker, against what is left of the table",
             )
     return drawn
@@ -239,7 +243,7 @@ def main() -> None:
             found[case.name] = run(case, options.seed)
         print_table(
             f"{case.name}, {len(case.table):,} rows",
-            ["way", "setting", "own cells", "AUC of the secret", "attacker", "surface", "utility: release / clean"],
+            ["way", "setting", "own cells", "AUC of the secret", "turned round", "surface", "utility: release / clean"],
             [_row(one) for one in found[case.name]],
         )
         if options.json:  # what is done is not lost on Ctrl-C

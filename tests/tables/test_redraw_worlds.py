@@ -5,7 +5,9 @@ import pyarrow as pa
 import pytest
 
 from exact_redraw import exact, fitted, sampled
+from lowtide.disclose.noise import KeyedNoise
 from lowtide.errors import LowtideError
+from lowtide.tables.counting import find
 from lowtide.worlds import parity, rare_value, redundant_bit, xor
 from lowtide.worlds.release import ExactRelease
 
@@ -60,3 +62,29 @@ def test_a_sampled_release_with_a_budget_tells_less_than_the_rows_and_more_than_
     counts, _ = sampled(fitted(table(x), s, budget=0.3), world, table(world.atoms), 6000, seed=2)
     told = ExactRelease(world.prior, counts / counts.sum(axis=1, keepdims=True)).information()
     assert 0.005 < told < 0.5 * world.information()
+
+
+@pytest.mark.parametrize("wide", [False, True], ids=["as one number", "too many to number"])
+def test_points_are_found_again_and_others_are_not(wide):
+    rng = np.random.default_rng(0)
+    rows = np.maximum(-1, rng.integers(-1, 4, (200, 3)) * np.array([1, 10**9 if wide else 1, 10**12 if wide else 1]))
+    known = np.unique(rows[:100], axis=0)
+    listed = {tuple(point): k for k, point in enumerate(known)}
+    np.testing.assert_array_equal(find(known, rows), [listed.get(tuple(row), len(known)) for row in rows])
+    np.testing.assert_array_equal(find(known[:0], rows), np.zeros(len(rows)))
+
+
+def test_a_table_released_in_batches_is_the_table_released_whole():
+    rng = np.random.default_rng(5)
+    s = rng.integers(0, 2, 400)
+    rows = pa.table({"town": rng.integers(0, 3, 400) * s, "income": np.round(rng.lognormal(7 + 0.3 * s, 0.4), 1)})
+    policy, noise = fitted(rows, s), KeyedNoise(bytes(range(32)))
+    counts = policy.counted()
+    counts.add(policy.codes(rows))
+    whole, changed = policy.release(rows, s, noise=noise, ids=np.arange(400))
+    parts = [
+        policy.release(rows.slice(a, 100), s[a : a + 100], noise=noise, ids=np.arange(a, a + 100), counts=counts)[0]
+        for a in (300, 100, 0, 200)
+    ]
+    assert changed.any(axis=0).all()
+    assert pa.concat_tables([parts[2], parts[1], parts[3], parts[0]]).equals(whole)

@@ -4,8 +4,8 @@ Features are released one after the other. The density of each is fitted on what
 very draws of a rehearsal, so that it knows the pasts it is asked about. A row is always asked about by models that were
 fitted without it, and without its copies: its fold follows from its values.
 
-A second pass, in the reverse order, does the same to what the first has released. With exact densities it finds nothing
-to do; with estimated ones it removes most of what their errors have left.
+Where rows are few a second pass, in the reverse order, does the same to what the first has released. With exact
+densities it finds nothing to do; with estimated ones it removes most of what their errors have left.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ PROPOSALS = 48  # the most
 _GOLDEN = 0.6180339887498949  # multiples of it spread evenly over (0, 1)
 _MANY_COPIES = 5  # of a row and its class: then they are in all folds
 _ROWS_AT_ONCE = 20_000
+_MANY_ROWS = 20_000  # so many leave little for a second pass to do
 
 
 class RedrawnRows(NamedTuple):
@@ -272,7 +273,7 @@ def fit_redraw(
     features: Sequence[tuple[int, ...]],
     kept: tuple[int, ...] = (),
     width: float = 0.0,
-    passes: int = 2,
+    passes: int | None = None,
     noise: KeyedNoise,
     seed: int = 0,
     tick: Callable[[float], None] = lambda _: None,
@@ -288,7 +289,7 @@ def fit_redraw(
         features: groups of columns that are drawn together, in the order of release, without those that are kept.
         kept: columns that are released as they are.
         width: how far `log P'_s/R` of a row may be from 0; only with 0 there is more than one pass.
-        passes: how many there are; every second one is in the reverse order.
+        passes: how many there are, every second one in the reverse order; by default one for many rows, else two.
         noise: of the rehearsal.
         seed: of folds and trees.
         tick: called with the share of the work that is done.
@@ -298,7 +299,7 @@ def fit_redraw(
     """
     rows = _Rows(coded, kept, codes, counts, secret, ids, _folds_to_fit(codes, secret, seed), width)
     done: list[tuple[FeatureStep, ...]] = []
-    number = passes if width == 0 else 1
+    number = (passes or (1 if len(codes) > _MANY_ROWS else 2)) if width == 0 else 1
     for turn in range(number):
         rows.begin()
         steps: list[FeatureStep] = []

@@ -23,10 +23,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from lowtide.tables.codes import CodedColumn, points_of
+from lowtide.tables.counting import Counts, find
 from lowtide.tables.forest import Forest, grow
 from lowtide.types import Floats, Ints
 
-_ALONE = 5.0  # rows' worth of the prior that every point is given
 _LEAST = 1e-5  # no model is surer than that
 _SLOPES = 0.1  # inverse strength of the penalty on slopes
 _COARSE = 12  # cells of a column that a sum knows; the others share one
@@ -162,10 +162,10 @@ class StepDensity:
     def parts(self, model: FoldModel, asked: Question) -> list[Any]:
         """Functions that give the density (n, |S|) by each of the models."""
         return [
-            lambda: model.alone[_find(self.points, points_of(self.own, asked.codes, asked.classes))],
+            lambda: model.alone[find(self.points, points_of(self.own, asked.codes, asked.classes))],
             lambda: _density(_kept(model.sums).scores(cells_of((*self.past, *self.own), asked)), self.log_prior),
             lambda: _density(_kept(model.forest).log_probabilities(asked.rows()), self.log_prior),
-            lambda: _kept(model.combined)[_find(self.combinations, _combinations((*self.past, *self.own), asked))],
+            lambda: _kept(model.combined)[find(self.combinations, _combinations((*self.past, *self.own), asked))],
         ]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -237,8 +237,8 @@ def fit_step(
     """
     prior = np.bincount(secret) / len(secret)
     log_prior = np.log(prior)
-    alone = _Counts.of(points, secret)
-    both = _Counts.of(_combinations((*past, *own), asked), secret) if len(past) else None
+    alone = Counts.of(points, secret)
+    both = Counts.of(_combinations((*past, *own), asked), secret) if len(past) else None
     if both is not None and len(both.known) * _ROWS_OF_COMBINATION > len(secret):
         both = None
     sums = _Design.of((*past, *own), asked, secret) if len(secret) <= _ADDITIVE_ROWS and len(past) else None
@@ -363,45 +363,10 @@ def _middles(own: CodedColumn) -> Floats:
     return np.concatenate([own.atoms, ranges, [np.inf]])
 
 
-@dataclass(frozen=True, eq=False)
-class _Counts:
-    """How often each class occurs with each point.
-
-    Attributes:
-        known: (k, …) the points, in lexicographic order.
-        place: (n,) which of them each row has.
-        secret: (n,).
-    """
-
-    known: Ints
-    place: Ints
-    secret: Ints
-
-    @classmethod
-    def of(cls, points: Ints, secret: Ints) -> _Counts:
-        known, place = np.unique(points, axis=0, return_inverse=True)
-        return cls(known.astype(np.int64), place.ravel(), secret)
-
-    def fit(self, rest: Any) -> Floats:
-        """(k + 1, |S|) densities by some rows; the last is that of an unknown point."""
-        prior = np.bincount(self.secret) / len(self.secret)
-        count = np.zeros((len(self.known) + 1, len(prior)))
-        np.add.at(count, (self.place[rest], self.secret[rest]), 1.0)
-        return np.asarray(np.log((count / prior + _ALONE) / (count.sum(axis=1, keepdims=True) + _ALONE)))
-
-
 def _combinations(coded: tuple[CodedColumn, ...], asked: Question) -> Ints:
     """(n, …) the points of rows in all columns, past ones first; how often past numbers occur does not count."""
     classes = np.column_stack([np.zeros(asked.past.shape, dtype=np.intp), asked.classes])
     return points_of(coded, np.column_stack([asked.past, asked.codes]), classes)
-
-
-def _find(points: Ints, rows: Ints) -> Ints:
-    """The number of each row (n, …) among known points (k, …) in lexicographic order; k where it is not one of them."""
-    both, place = np.unique(np.concatenate([points, rows]), axis=0, return_inverse=True)
-    number = np.full(len(both), len(points))
-    number[place.ravel()[: len(points)]] = np.arange(len(points))
-    return number[place.ravel()[len(points) :]]
 
 
 def _density(scores: Floats, log_prior: Floats) -> Floats:
