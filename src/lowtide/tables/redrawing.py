@@ -99,7 +99,7 @@ class FeatureStep:
             floor, cap = theory.levels(proposals.told, proposals.weights, *limits)
             kept = draw(every, 0) < theory.keep_probability(told, cap)
             out = np.flatnonzero(~kept)
-            proposals = Proposals(*(part[out] for part in proposals))
+            proposals = proposals.take(out)
         codes, classes, chosen = asked.codes.copy(), asked.classes.copy(), told.copy()
         if len(out):
             place = _pick(proposals, floor[out], draw(out, 3))
@@ -139,6 +139,10 @@ class Proposals(NamedTuple):
     classes: Ints
     told: Floats
     weights: Floats
+
+    def take(self, rows: Ints) -> Proposals:
+        """Those of some rows."""
+        return Proposals(self.codes[rows], self.classes[rows], self.told[rows], self.weights[rows])
 
 
 @dataclass(frozen=True, eq=False)
