@@ -208,7 +208,7 @@ def test_a_larger_budget_changes_fewer_values_and_the_curve_says_how_many(made, 
     for one in (made, loose):
         shares = [point.changed for point in one.hider.policy.curve]
         assert np.diff(shares).max() < 0.01, "600 rows place neighbouring budgets to about a percent"
-        assert shares[0] > 2 * shares[-2] > 0
+        assert shares[0] > 1.2 * shares[-2] > 0
         assert shares[-1] == 0
         limits = [point.divergence for point in one.hider.policy.curve[:-1]]
         assert limits == sorted(limits)
