@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 
 from lowtide import LowtideError, Obfuscator, Plan, audit, plan, release
 from lowtide.cli.main import app
+from lowtide.disclose.secret_codes import SecretCodes
 from lowtide.table_files.reading import read
-from lowtide.tables.redraw_policy import Frequencies, SecretCodes
+from lowtide.tables.redraw_policy import Frequencies
 from lowtide.tables.step_density import _stack
 
 N = 1200

@@ -91,7 +91,7 @@ class FeatureStep:
             proposals = Proposals(proposals.codes[out], proposals.classes[out], proposals.told[out])
         codes, classes, chosen = asked.codes.copy(), asked.classes.copy(), told.copy()
         if len(out):
-            place = _pick(proposals.told, floor[out], draw(out, 2 * _WIDE_PROPOSALS + 1))
+            place = theory.pick(proposals.told, floor[out], draw(out, 2 * _WIDE_PROPOSALS + 1))
             each = np.arange(len(out))
             codes[out], classes[out] = proposals.codes[each, place], proposals.classes[each, place]
             chosen[out] = proposals.told[each, place]
@@ -348,14 +348,6 @@ def drawing(noise: KeyedNoise, name: str, ids: Ids, codes: Floats) -> Callable[[
         return cache[mark].uniform(place)
 
     return draw
-
-
-def _pick(told: Floats, floor: Floats, uniform: Floats) -> Ints:
-    """Which proposal (n,) of each row is taken; where none is below the floor, the one that tells least."""
-    weights = theory.redraw_weights(told, floor[:, None])
-    total = np.cumsum(weights, axis=1)
-    found = (total < uniform[:, None] * total[:, -1:]).sum(axis=1)
-    return np.where(total[:, -1] > 0, np.minimum(found, told.shape[1] - 1), told.argmin(axis=1))
 
 
 def _same(a: Floats, b: Floats) -> Bools:

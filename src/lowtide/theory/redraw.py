@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lowtide.checks import LowtideError, real, within
-from lowtide.types import Floats
+from lowtide.types import Floats, Ints
 
 _HALVINGS = 60  # of an interval of length 1 or less: to the last bit
 
@@ -73,6 +73,19 @@ def keep_probability(i: ArrayLike, cap: ArrayLike) -> Floats:
 def redraw_weights(i: ArrayLike, floor: ArrayLike) -> Floats:
     """`(e^floor − e^i)_+`: how often a proposal of log-ratio i, drawn from Q, is taken; known up to a constant."""
     return np.maximum(np.exp(np.asarray(floor, dtype=np.float64)) - np.exp(np.asarray(i, dtype=np.float64)), 0.0)
+
+
+def pick(told: Floats, floor: Floats, uniform: Floats) -> Ints:
+    """Which of k proposals (n,) each row takes, by their `redraw_weights`; where all are 0, the one that tells least.
+
+    Args:
+        told: (n, k) log-ratios of proposals drawn from Q.
+        floor: (n,) of each row.
+        uniform: (n,) a number in (0, 1) for each.
+    """
+    total = np.cumsum(redraw_weights(told, floor[:, None]), axis=1)
+    found = (total < uniform[:, None] * total[:, -1:]).sum(axis=1)
+    return np.where(total[:, -1] > 0, np.minimum(found, told.shape[1] - 1), told.argmin(axis=1))
 
 
 def half_width(epsilon: float, rarest: float) -> float:
