@@ -13,9 +13,12 @@ from time import monotonic, process_time
 from typing import Any
 
 import numpy as np
+import torch
 from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from common import contact_sheet
 from image_frontiers import Faces, load
@@ -23,10 +26,13 @@ from lowtide import TIDE, Obfuscator
 from lowtide.attack.panel import attack
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.errors import LowtideError
+from lowtide.images.attackers import edges_and_shades
+from lowtide.images.convnets import to_input
 from lowtide.images.encoder import Images, Stack
 from lowtide.images.filling import FilledImages
 from lowtide.images.planner import ImageSettings
 from lowtide.images.redrawing import RedrawnImages, RedrawRegion
+from lowtide.images.region_donors import Looks
 from lowtide.labels import read_classes
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.types import Floats, Ints
@@ -34,6 +40,7 @@ from peers.image_hiders import LowerRedacted
 
 PATCH = 4
 SHOWN = 12  # faces in a row of the sheet
+_LIKE = 8  # faces that whoever makes composites chooses from
 _CELEBA = (64, 80)
 
 
@@ -46,6 +53,8 @@ class JudgedFaces:
         faces: share of the faces that are as they were.
         pixels: share of the pixels that are.
         right: of each attacker trained on the release, how often it is right about the secret.
+        knowing: the same of one who has other clean faces, makes composites of them, and so learns to recognise what
+            was changed and to turn round what it seems to say; `None` where no region changes places.
         low: lower end of the strongest one's interval.
         high: upper end.
         utility: the same for what should still be told; empty where nothing should.
@@ -55,6 +64,7 @@ class JudgedFaces:
     faces: float
     pixels: float
     right: dict[str, float]
+    knowing: float | None
     low: float
     high: float
     utility: dict[str, float]
@@ -81,7 +91,8 @@ def main() -> None:
     sheet(faces, {"redraw": redrawn, "region filled in": filled}, redrawn.changed, target.with_suffix(".png"))
     found = []
     for way, release in {**ways, "clean": faces.images}.items():
-        found.append(judge(way, faces, release, gender, options.quick, options.seed))
+        knowing = seen_through(faces, release, options.seed) if isinstance(release, RedrawnImages) else None
+        found.append(judge(way, faces, release, gender, knowing, options.quick, options.seed))
         results = {"region": policy.region.share, "passes": len(policy.passes), "seconds": seconds}
         if options.json is not None:  # after each: the long run may be interrupted
             write_json(options.json, {**results, "releases": [asdict(one) for one in found]})
@@ -106,7 +117,9 @@ def noise(seed: int) -> KeyedNoise:
     return KeyedNoise(np.random.SeedSequence([seed, 0xFACE]).generate_state(8).tobytes())
 
 
-def judge(way: str, faces: Faces, release: Images, gender: Ints | None, quick: bool, seed: int) -> JudgedFaces:
+def judge(
+    way: str, faces: Faces, release: Images, gender: Ints | None, knowing: float | None, quick: bool, seed: int
+) -> JudgedFaces:
     """Train attackers of three makes on the released training images, and test them on the others."""
     start, every = monotonic(), np.arange(len(faces.s))
     pixels = np.concatenate([release.read(part) for part in np.array_split(every, 1 + len(every) // 256)])
@@ -127,12 +140,47 @@ def judge(way: str, faces: Faces, release: Images, gender: Ints | None, quick: b
         float(same.all(axis=(1, 2)).mean()),
         float(same.mean()),
         _accuracies(told),
+        knowing,
         100 * best.low,
         100 * best.high,
         useful,
     )
     print(f"{way}: {judged.strongest:.1f} % ({monotonic() - start:.0f} s)", file=sys.stderr, flush=True)
     return judged
+
+
+def seen_through(faces: Faces, release: RedrawnImages, seed: int) -> float:
+    """How often one is right, in percent, who knows how the release was made and holds clean faces of others.
+
+    The clean faces are those for training. Half of them get the region of a like one: a regression on edges learns to
+    recognise these, another one to read the secret of clean faces. What both say of the released faces, and its
+    product, goes to a third, which learns from the released training faces.
+    """
+    rng, region = np.random.default_rng([seed, 0x5EE]), release.region
+    train, every = np.flatnonzero(faces.train), np.arange(len(faces.s))
+    own = faces.images.read(train)
+    near = Looks.of(Stack(own), region).nearest(np.arange(len(own)), np.arange(len(own)), _LIKE)
+    lender = near[np.arange(len(own)), rng.integers(0, near.shape[1], len(own))]
+    lent = rng.random(len(own)) < 0.5
+    made = np.array(own)
+    made[lent] = region.fill(own[lent], region.detail(own[lender[lent]]))
+    changed, smile = (_regression(_edges(x), s) for x, s in ((made, lent), (own, faces.s[train])))
+    shown = np.concatenate([_edges(release.read(part)) for part in np.array_split(every, 1 + len(every) // 256)])
+    one, other = changed.decision_function(shown), smile.decision_function(shown)
+    joint = np.column_stack([other, one, one * other, np.tanh(other) * one])
+    model = _regression(joint[train], faces.s[train], penalty=1.0)
+    return 100 * float(model.score(joint[~faces.train], faces.s[~faces.train]))
+
+
+def _edges(pixels: Any) -> Floats:
+    with torch.no_grad():
+        parts = [edges_and_shades(to_input(pixels[start : start + 128])) for start in range(0, len(pixels), 128)]
+    return np.asarray(torch.cat(parts).numpy())
+
+
+def _regression(x: Floats, s: Any, penalty: float | None = None) -> Any:
+    chosen = 1.0 / len(x) if penalty is None else penalty
+    return make_pipeline(StandardScaler(), LogisticRegression(C=chosen, max_iter=200, tol=1e-3)).fit(x, s)
 
 
 def _accuracies(report: Any) -> dict[str, float]:
@@ -144,7 +192,15 @@ def show(found: list[JudgedFaces]) -> None:
     attackers, useful = list(found[0].right), list(found[0].utility)
     print_table(
         "How often attackers trained on a release are right about the secret, in %, on test images",
-        ["way", "faces as they were", "pixels", *attackers, "strongest", *(f"gender: {name}" for name in useful)],
+        [
+            "way",
+            "faces as they were",
+            "pixels",
+            *attackers,
+            "strongest",
+            "who knows how",
+            *(f"gender: {name}" for name in useful),
+        ],
         [
             (
                 one.way,
@@ -152,6 +208,7 @@ def show(found: list[JudgedFaces]) -> None:
                 f"{one.pixels:.1%}",
                 *(f"{one.right[name]:.1f}" for name in attackers),
                 f"{one.strongest:.1f} [{one.low:.1f}, {one.high:.1f}]",
+                "" if one.knowing is None else f"{one.knowing:.1f}",
                 *(f"{one.utility[name]:.1f}" for name in useful),
             )
             for one in found

@@ -93,8 +93,8 @@ def plan(
         keep: features to release as they are: columns; patch numbers or boxes `"x,y,w,h"`; terms, or columns of texts.
         hide: features to hide anyway.
         utility: a column that the release should still predict.
-        policy: `fixed` (the same for everybody), `sequential` (sample by sample, given what it has disclosed), or
-            `paper` (to reproduce the paper).
+        policy: `fixed` (the same for everybody), `redraw` (values or regions are kept or drawn anew), `sequential`
+            (sample by sample, given what it has disclosed), or `paper` (to reproduce the paper).
         mechanism: what hiding does; by default the first of the kind's: `redact`, or `drop` for texts.
         seed: of every random draw but the noise of a release.
         progress: whether to draw progress bars; by default only on a terminal.

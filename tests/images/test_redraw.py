@@ -15,6 +15,7 @@ from lowtide.cli.main import app
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.images.encoder import Grid, Stack
 from lowtide.images.planner import ImageSettings
+from lowtide.images.region_density import fit_reader
 from lowtide.images.region_donors import Looks, change_places
 from lowtide.images.regions import Region
 from lowtide.theory import redraw as theory
@@ -262,3 +263,21 @@ def test_places_are_changed_by_weight_and_nobody_keeps_its_own():
     given = change_places(looks, rows, weigh, luck, 39)
     assert sorted(given) == list(range(40))
     assert (given % 2 != rows % 2).all()
+
+
+def test_a_reader_that_knows_what_was_changed_sees_through_images_that_say_the_opposite():
+    """Changed images have a mark and show the opposite of their class: only mark and bar together tell."""
+    rng = np.random.default_rng(3)
+    n = 240
+    s, changed = rng.integers(0, 2, n), rng.random(n) < 0.5
+    clean, shown = (rng.integers(60, 90, (n, SIDE, SIDE, 1)).astype(np.uint8) for _ in range(2))
+    clean[:, 10:14, 3:13] += (60 * s).astype(np.uint8)[:, None, None, None]
+    shown[:, 10:14, 3:13] += (60 * (s ^ changed)).astype(np.uint8)[:, None, None, None]
+    shown[changed, 2:6, 3:13] += 60
+    fold, how = np.arange(n) % 3, {"mirror": False, "steps": 3, "seed": 0}
+    first, _ = fit_reader(clean.__getitem__, s, fold, **how)
+    _, blind = fit_reader(shown.__getitem__, s, fold, **how)
+    _, knowing = fit_reader(shown.__getitem__, s, fold, changed=changed, clean=first, **how)
+    every = np.arange(n)
+    assert blind[every, s].mean() < 0.1
+    assert knowing[every, s].mean() > 0.4

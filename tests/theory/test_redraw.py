@@ -99,3 +99,10 @@ def test_who_knows_the_true_value_learns_from_a_change_of_it():
 def test_limits_of_the_wrong_sign_are_refused():
     with pytest.raises(LowtideError, match="low must lie in"):
         redraw.levels([0.0, 0.0], [0.5, 0.5], 0.1, 0.1)
+
+
+def test_a_proposal_is_picked_by_its_weight_and_the_least_telling_where_none_has_any():
+    told = np.tile([np.log(0.25), 0.4, np.log(0.75)], (4000, 1))
+    picked = redraw.pick(told, np.zeros(4000), (np.arange(4000) + 0.5) / 4000)
+    np.testing.assert_allclose(np.bincount(picked, minlength=3) / 4000, [0.75, 0.0, 0.25], atol=0.001)
+    assert redraw.pick(np.array([[0.9, 0.2, 0.5]]), np.zeros(1), np.array([0.5])).tolist() == [1]

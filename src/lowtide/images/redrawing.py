@@ -314,6 +314,8 @@ def _fit_passes(file: _File, turns: int, seed: int, tick: Tick, how: Mapping[str
             file.codes,
             file.fold,
             before=file.before,
+            changed=file.release.changed,
+            clean=readers[0] if readers else None,
             seed=seed + 100 * (turn + 1),
             tick=partial(_in_turn, tick, turn + 1, turns + 1),
             **how,

@@ -4,13 +4,17 @@ Two readers answer, one about whole images and one about images whose region is 
 edges and shades with a small network on a small version of the image; the reader of whole images may also repeat what
 the other says, so that it does not find more in a region than there is. Every fold has models of its own, which have
 not seen its images, and the weights of the mixture are found on such answers: where nothing is read they are small.
+
+Whoever recognises that a region is not an image's own reads the secret from that: a smile that was lent belongs to
+somebody who did not smile. So a reader of released images is told which of them were changed. It learns to recognise
+them, and how that turns what the image seems to say.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -29,7 +33,7 @@ from lowtide.images.attackers import edges_and_shades
 from lowtide.images.convnets import augment, erase, fast, small_cnn, to_input
 from lowtide.images.planning_attackers import averaged
 from lowtide.training import minimise, one_thread, seeded, shuffled_batches
-from lowtide.types import Floats, Floats32, Ints, Pixels
+from lowtide.types import Bools, Floats, Floats32, Ints, Pixels
 
 _SIDE = 32  # pixels of the longer side that networks see, about
 _AT_ONCE = 128
@@ -37,6 +41,7 @@ _BATCHES = (8, 64)  # images in a batch, at least and at most
 _PASSES = 10
 _FEWEST_STEPS, _MOST_STEPS = 60, 4000
 _RATE, _DECAY = 4e-3, 0.05
+_RECOGNISED = 20  # changed images, below which nobody learns to recognise them
 _PENALTY = 1.0  # of a squared weight of the regression, in images
 
 Tick = Callable[[float], None]
@@ -52,6 +57,8 @@ class FoldReader:
         net: a small network, for images averaged down by `factor`.
         factor: pixels that become one, down and across.
         mirror: whether answers are the mean over an image and its mirror image.
+        seeming: further rows of weights, the last of them of the offset, (1 + |S|, numbers + 1): whether an image was
+            changed, and what clean images that look like it tell; without rows where nothing was changed.
     """
 
     weights: Floats32
@@ -59,22 +66,22 @@ class FoldReader:
     net: nn.Module = field(repr=False)
     factor: int
     mirror: bool
+    seeming: Floats32 = field(repr=False)
 
     @torch.no_grad()
-    def scores(self, pixels: Pixels) -> Floats:
-        """`log p(s | image)`, (2, n, |S|): by edges, and by the network."""
-        parts = []
+    def scores(self, pixels: Pixels) -> tuple[Floats, Floats]:
+        """`log p(s | image)`, (2, n, |S|), by edges and by the network; and how images seem, (n, 1 + |S|) or (n, 0)."""
+        weights = torch.from_numpy(np.concatenate([self.weights, self.seeming[:, :-1]]))
+        offset = torch.from_numpy(np.concatenate([self.offset, self.seeming[:, -1]]))
+        parts, seems, classes = [], [], len(self.offset)
         for start in range(0, len(pixels), _AT_ONCE):
             x = to_input(pixels[start : start + _AT_ONCE])
             sides = (x, x.flip(3)) if self.mirror else (x,)
-            by_edges = torch.stack([self._edges(side) for side in sides]).mean(dim=0)
+            by_edges = torch.stack([edges_and_shades(side) @ weights.T + offset for side in sides]).mean(dim=0)
             by_net = torch.stack([self.net(averaged(side, self.factor)) for side in sides]).mean(dim=0)
-            parts.append(torch.stack([by_edges, by_net]).double().log_softmax(dim=2))
-        classes = len(self.offset)
-        return torch.cat(parts, dim=1).numpy() if parts else np.zeros((2, 0, classes))
-
-    def _edges(self, x: Tensor) -> Tensor:
-        return edges_and_shades(x) @ torch.from_numpy(self.weights).T + torch.from_numpy(self.offset)
+            parts.append(torch.stack([by_edges[:, :classes], by_net]).double().log_softmax(dim=2))
+            seems.append(by_edges[:, classes:].double())
+        return torch.cat(parts, dim=1).numpy(), torch.cat(seems).numpy()
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,13 +91,17 @@ class Reader:
     Attributes:
         folds: the models of each fold.
         log_prior: (|S|,) of the classes.
-        weights: (members,) of the mixture: edges, network and, where another reader is repeated, that one.
+        weights: (members,) of the mixture: edges, network, where another reader is repeated that one, and where
+            images were changed what they seem.
+        seen_through: (|S|, 2 + 2|S|) of the last member: a regression on how images seem; without rows where there is
+            none.
         gain: nats that held-out images gain over the prior.
     """
 
     folds: tuple[FoldReader, ...]
     log_prior: Floats
     weights: Floats
+    seen_through: Floats
     gain: float = 0.0
 
     def about(self, pixels: Pixels, fold: Ints, before: Floats | None = None) -> Floats:
@@ -105,19 +116,21 @@ class Reader:
         return _normalised(np.tensordot(self.weights, members, 1), self.log_prior)
 
     def _members(self, pixels: Pixels, fold: Ints, before: Floats | None) -> Floats:
-        found = np.zeros((2, len(pixels), len(self.log_prior)))
-        with one_thread():
-            for k, models in enumerate(self.folds):
-                own = np.flatnonzero(fold == k)
-                if len(own):
-                    found[:, own] = models.scores(pixels[own]) - self.log_prior
-        return found if before is None else np.concatenate([found, before[None]])
+        return self.joined(*_answers(self.folds, pixels, fold, self.log_prior), before)
+
+    def joined(self, found: Floats, seems: Floats, before: Floats | None) -> Floats:
+        """All members, (members, n, |S|), from the answers of the models, how images seem, and another reader."""
+        more = [] if before is None else [before]
+        if len(self.seen_through):
+            more.append(log_softmax(_crossed(seems) @ self.seen_through.T, axis=1) - self.log_prior)
+        return np.concatenate([found, *(one[None] for one in more)])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All numbers, by name."""
         found: dict[str, NDArray[Any]] = {"weights": self.weights, "log_prior": self.log_prior}
+        found["seen_through"] = self.seen_through
         for k, models in enumerate(self.folds):
-            found |= {f"{k}.edges": models.weights, f"{k}.offset": models.offset}
+            found |= {f"{k}.edges": models.weights, f"{k}.offset": models.offset, f"{k}.seeming": models.seeming}
             found |= {f"{k}.net.{name}": value.numpy() for name, value in models.net.state_dict().items()}
         return found
 
@@ -131,8 +144,9 @@ class Reader:
             net.load_state_dict(
                 {name.removeprefix(own): torch.tensor(a) for name, a in arrays.items() if name.startswith(own)}
             )
-            found.append(FoldReader(arrays[f"{k}.edges"], arrays[f"{k}.offset"], net.eval(), **how))
-        return cls(tuple(found), arrays["log_prior"], arrays["weights"])
+            edges, offset, seeming = (arrays[f"{k}.{name}"] for name in ("edges", "offset", "seeming"))
+            found.append(FoldReader(edges, offset, net.eval(), seeming=seeming, **how))
+        return cls(tuple(found), arrays["log_prior"], arrays["weights"], arrays["seen_through"])
 
 
 def fit_reader(
@@ -141,6 +155,8 @@ def fit_reader(
     fold: Ints,
     *,
     before: Floats | None = None,
+    changed: Bools | None = None,
+    clean: Reader | None = None,
     mirror: bool,
     steps: int | None,
     seed: int,
@@ -153,6 +169,8 @@ def fit_reader(
         codes: (n,) their classes.
         fold: (n,) their folds.
         before: (n, |S|) what another reader says of them, to be repeated as far as that helps.
+        changed: (n,) which of them show the region of another.
+        clean: the reader of the images before that.
         mirror: whether a mirrored image is as likely as the image.
         steps: of the networks; by default enough for so many images.
         seed: of everything.
@@ -164,20 +182,58 @@ def fit_reader(
     models = []
     for k in range(int(fold.max()) + 1):
         learn = np.flatnonzero(fold != k)
+        sides = [side[learn] for side in features]
         with one_thread():
-            edges, offset = _fit_edges([side[learn] for side in features], codes[learn], len(prior))
+            edges, offset = _fit_edges(sides, codes[learn], len(prior))
+            seeming = _fit_seeming(sides, changed, learn, None if clean is None else clean.folds[k])
             net = _fit_network(small[learn], codes[learn], len(prior), mirror=mirror, steps=steps, seed=seed + k)
-        models.append(FoldReader(edges, offset, net, factor, mirror))
+        models.append(FoldReader(edges, offset, net, factor, mirror, seeming))
         tick((k + 1) / (int(fold.max()) + 2))
-    members = 2 if before is None else 3
-    reader = Reader(tuple(models), log_prior, np.ones(members))
-    found = [reader._members(view(part), fold[part], None) for part in _parts(every)]
-    answers = np.concatenate(found, axis=1)
-    answers = answers if before is None else np.concatenate([answers, before[None]])
+    found = [_answers(models, view(part), fold[part], log_prior) for part in _parts(every)]
+    answers, seems = np.concatenate([one for one, _ in found], axis=1), np.concatenate([one for _, one in found])
+    seen_through = _fit_crossed(seems, codes, len(prior))
+    plain = Reader(tuple(models), log_prior, np.zeros(0), seen_through)
+    answers = plain.joined(answers, seems, before)
     weights = _mixture(answers, codes, log_prior)
     told = _normalised(np.tensordot(weights, answers, 1), log_prior)
     tick(1.0)
-    return Reader(reader.folds, log_prior, weights, float(told[every, codes].mean())), told
+    return replace(plain, weights=weights, gain=float(told[every, codes].mean())), told
+
+
+def _answers(models: Sequence[FoldReader], pixels: Pixels, fold: Ints, log_prior: Floats) -> tuple[Floats, Floats]:
+    """What models say of images that they have not seen, (2, n, |S|), and how these seem, (n, numbers)."""
+    found = np.zeros((2, len(pixels), len(log_prior)))
+    seems = np.zeros((len(pixels), len(models[0].seeming)))
+    with one_thread():
+        for k, own_models in enumerate(models):
+            own = np.flatnonzero(fold == k)
+            if len(own):
+                scores, seems[own] = own_models.scores(pixels[own])
+                found[:, own] = scores - log_prior
+    return found, seems
+
+
+def _fit_seeming(sides: Sequence[Floats32], changed: Bools | None, rows: Ints, clean: FoldReader | None) -> Floats32:
+    """The rows of `FoldReader.seeming`: a regression that recognises changed images, and that of clean ones."""
+    if changed is None or clean is None or min(changed[rows].sum(), (~changed[rows]).sum()) < _RECOGNISED:
+        return np.zeros((0, sides[0].shape[1] + 1), dtype=np.float32)
+    weights, offset = _fit_edges(sides, changed[rows].astype(np.intp), 2)
+    known = np.concatenate([weights[1:], clean.weights]), np.concatenate([offset[1:], clean.offset])
+    return np.column_stack(known).astype(np.float32)
+
+
+def _crossed(seems: Floats) -> Floats:
+    """(n, 2 + 2|S|) how images seem, by itself and turned round by whether they seem changed."""
+    changed, told = np.tanh(seems[:, :1]), seems[:, 1:] - seems[:, 1:].mean(axis=1, keepdims=True)
+    return np.concatenate([np.ones_like(changed), changed, told, changed * told], axis=1)
+
+
+def _fit_crossed(seems: Floats, codes: Ints, classes: int) -> Floats:
+    """The regression (|S|, 2 + 2|S|) on what `_crossed` gives; without rows where nothing was recognised."""
+    if not seems.shape[1]:
+        return np.zeros((0, 0))
+    model = LogisticRegression(fit_intercept=False, max_iter=200).fit(_crossed(seems), codes)
+    return np.concatenate([-model.coef_, model.coef_]) / 2 if classes == 2 else np.asarray(model.coef_)
 
 
 def is_read(told: Floats, before: Floats, codes: Ints) -> bool:

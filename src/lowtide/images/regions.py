@@ -2,9 +2,9 @@
 
 A region that was filled in looks natural if nothing jumps at its border. A membrane that hangs on the border continues
 the image around: it has the colours of the border there, and inside it is as smooth as it can be. What another image
-shows beyond its own membrane, its detail, is added to the membrane of this one (Pérez, Gangnet and Blake 2003), from
-nothing at the border to all of it a few pixels inside, and as strong as the contrast around is. None of this looks
-at what the region itself held.
+shows beyond its own membrane, its detail, is added to the membrane of this one (Pérez, Gangnet and Blake 2003), as
+strong as the contrast around is. None of this looks at what the region itself held. An image that gets its own detail
+back is as it was: a softer border would show which regions are not an image's own.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from lowtide.types import Bools, Floats32, Ints, Pixels
 
 _SMOOTH = 1.0  # of the side of a patch: how far the outline of patches is rounded
 _SPECK = 0.1  # share of the region below which a piece is left out, or a hole filled
-_RING = 2  # pixels around the border whose mean it hangs on: single pixels would draw streaks
-_FEATHER = 1 / 32  # of the longer side: how far from the border a detail is shown in part
 _AROUND = 1 / 8  # of the longer side: how far "around the region" reaches
 _CONTRASTS, _DAMPED = (15.0, 60.0), 0.7  # standard deviations of pixels between which details are matched
 _TOP = 255.0
@@ -70,7 +68,7 @@ class Region:
             detail: (n, region pixels, channels), as `detail` gives it.
         """
         result = np.array(around)
-        inside = self._hung(around) + self._feather[:, None] * self._contrast(around) * detail
+        inside = self._hung(around) + self._contrast(around) * detail
         result[:, self.mask] = np.rint(np.clip(inside, 0.0, _TOP)).astype(np.uint8)
         return result
 
@@ -88,13 +86,6 @@ class Region:
         """(m,) the patches that it touches."""
         return np.asarray(np.bincount(grid.features.groups[:: grid.channels], self.mask.ravel(), len(grid)) > 0)
 
-    def _border(self, images: Pixels) -> Floats32:
-        """(n, border pixels, channels) the means of what is outside, around each border pixel."""
-        n, height, width, channels = images.shape
-        flat = images.reshape(n, height * width, channels)
-        near = flat[:, self._ring_pixels].astype(np.float32)
-        return np.asarray(np.einsum("bp,npc->nbc", self._ring_weights, near), dtype=np.float32)
-
     def _contrast(self, images: Pixels) -> Floats32:
         """(n, 1, 1) how much images vary around the region, damped: pixels are no exact measure of that."""
         near = images[:, self.surround].astype(np.float32).mean(axis=2)
@@ -109,40 +100,17 @@ class Region:
 
     def _hung(self, images: Pixels) -> Floats32:
         """(n, region pixels, channels) the membrane that hangs on the border of images."""
-        border = self._border(images)
-        n, b, channels = border.shape
+        n, channels = len(images), images.shape[3]
+        border = images.reshape(n, -1, channels)[:, self._edge]
+        b = len(self._edge)
         pulled = self._pull @ border.transpose(1, 0, 2).reshape(b, n * channels).astype(np.float64)
         inside = self._solver.solve(np.ascontiguousarray(pulled))
         return np.asarray(inside.reshape(-1, n, channels).transpose(1, 0, 2), dtype=np.float32)
 
     @cached_property
-    def _feather(self) -> Floats32:
-        """(region pixels,) how much of a detail is shown: all but for a few pixels from the border."""
-        inside = ndimage.distance_transform_edt(np.pad(self.mask, 1, mode="edge"))[1:-1, 1:-1][self.mask]
-        wide = max(1.0, _FEATHER * max(self.mask.shape))
-        return np.asarray(np.clip(inside / (wide + 1), 0.0, 1.0), dtype=np.float32)
-
-    @cached_property
     def _edge(self) -> Ints:
         """Flat numbers of the pixels outside that touch the region."""
         return np.flatnonzero(ndimage.binary_dilation(self.mask) & ~self.mask)
-
-    @cached_property
-    def _near(self) -> tuple[Ints, Floats32]:
-        """The pixels outside near the border, and (border pixels, these) the weights of the means."""
-        down, across = np.divmod(self._edge, self.mask.shape[1])
-        outside = np.flatnonzero(~self.mask & ndimage.binary_dilation(self.mask, iterations=2 * _RING))
-        far_down, far_across = np.divmod(outside, self.mask.shape[1])
-        weights = np.maximum(np.abs(down[:, None] - far_down), np.abs(across[:, None] - far_across)) < _RING
-        return outside, (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
-
-    @property
-    def _ring_pixels(self) -> Ints:
-        return self._near[0]
-
-    @property
-    def _ring_weights(self) -> Floats32:
-        return self._near[1]
 
     @cached_property
     def _laplacian(self) -> tuple[Any, Any]:
