@@ -224,7 +224,7 @@ def sheet(faces: Faces, ways: dict[str, Images], changed: Any, path: Path) -> No
     for name, index in groups.items():
         rows.append((f"{name}: clean", list(faces.images.read(index))))
         rows += [(f"{name}: {way}", list(release.read(index))) for way, release in ways.items()]
-    contact_sheet(rows, path, title="The smile hidden: nothing looks hidden", bar=False)
+    contact_sheet(rows, path, title="The smile hidden by redraw, and by a region that is filled in", bar=False)
     print(f"sheet: {path}")
 
 
