@@ -202,6 +202,7 @@ def test_a_filled_region_shows_neither_a_hole_nor_what_was_hidden(filled):
     assert read_by_regression(shown, s) < 0.62
     assert abs(shown[:, inside].mean(axis=(1, 2)) - x[:, inside].mean(axis=(1, 2))).mean() < 15, "brightness matches"
     assert filled.card_.parameters["fill"] == "redraw"
+    assert "the average detail of 5 other images" in filled.card_.text()
 
 
 def test_what_fills_a_region_does_not_depend_on_what_it_held(filled):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from lowtide.disclose.certificate import Certificate, certify_fixed, certify_pap
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
 from lowtide.disclose.rehearsal import Check, Goal, Rehearsal, Task, Tick, read_secret, read_utility, refuse_few
 from lowtide.images.encoder import Grid, as_images
+from lowtide.images.filling import LENT
 from lowtide.images.fitting import fit_images
 from lowtide.images.hider import ImageHider
 from lowtide.images.mechanism import (
@@ -152,6 +153,8 @@ class ImagePlanner:
         certificate = certify_fixed(
             self.task.stated_at, self.classes.prior, ratios=ratios, hidden=policy.hidden, rows=n
         )
+        if self.task.settings.fill == REDRAW:
+            certificate = replace(certificate, statements=(*certificate.statements, LENT))
         return self._rehearsal(policy, check, certificate)
 
     def _redraw(self, goal: Goal | None, tick: Tick) -> Rehearsal:
