@@ -30,8 +30,8 @@ from lowtide.images.convnets import ImageCritic
 from lowtide.images.dataset import open_images
 from lowtide.images.encoder import Grid, ImageEncoder
 from lowtide.images.files import decode, encode, spread
+from lowtide.images.hider import ImageHider
 from lowtide.images.mechanism import FixedPatches, ImageMechanism
-from lowtide.images.planner import ImageHider
 from lowtide.labels import Classes
 from lowtide.report.console import parse_arguments, print_table, shortest, write_json
 

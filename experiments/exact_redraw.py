@@ -22,11 +22,12 @@ from sklearn.metrics import mutual_info_score
 
 from lowtide.disclose.certificate import safe_prior
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise, row_ids
+from lowtide.disclose.secret_codes import SecretCodes
 from lowtide.errors import LowtideError
 from lowtide.features import one_per_column
 from lowtide.tables.codes import CodedColumn
 from lowtide.tables.frequencies import Frequencies
-from lowtide.tables.redraw_policy import RedrawPolicy, SecretCodes, codes_of
+from lowtide.tables.redraw_policy import RedrawPolicy, codes_of
 from lowtide.tables.redrawing import PROPOSALS, FeatureStep, RedrawColumns, fit_redraw, folds_of
 from lowtide.tables.step_density import Question, StepDensity
 from lowtide.theory import redraw as theory

@@ -375,8 +375,8 @@ class Modality(Protocol):
         """The samples of an object at (n,) places, in that order, and nothing that tells the old one."""
         ...
 
-    def release_object(self, x: Any, plan: Any, *, noise: Any, ids: Any) -> Changed:
-        """Release data in memory; the samples are the same kind of object."""
+    def release_object(self, x: Any, plan: Any, *, noise: Any, ids: Any, secret: Any = None) -> Changed:
+        """Release data in memory, by `redraw` with its secret (n,); the samples are the same kind of object."""
         ...
 
     def beside(self, out: Path, options: Any) -> Mapping[str, Path]:

@@ -93,8 +93,8 @@ def plan(
         keep: features to release as they are: columns; patch numbers or boxes `"x,y,w,h"`; terms, or columns of texts.
         hide: features to hide anyway.
         utility: a column that the release should still predict.
-        policy: `fixed` (the same for everybody), `redraw` (values are kept as often as their density allows, others are
-            drawn anew), `sequential` (sample by sample) or `paper` (to reproduce it); by default that of the kind.
+        policy: `fixed` (the same for everybody), `redraw` (values or regions are kept or drawn anew), `sequential`
+            (sample by sample) or `paper` (to reproduce it); by default that of the kind.
         mechanism: what hiding does; by default the first of the kind's: `redact`, or `drop` for texts.
         seed: of every random draw but the noise of a release.
         progress: whether to draw progress bars; by default only on a terminal.
@@ -137,6 +137,7 @@ def release(
     out: str | Path | None = None,
     *,
     ids: Any = None,
+    secret: Any = None,
     key_file: str | Path | None = None,
     fresh_noise: bool = False,
     signed_by: str | Path | None = None,
@@ -150,6 +151,7 @@ def release(
         plan: a plan, or where one was saved.
         out: where to write; needed for a file or a folder.
         ids: one value per sample that stays with it, where noise is drawn; of a table file the name of a column.
+        secret: of images in memory under a plan with `redraw`, the values of the secret, one per image; they stay here.
         key_file: where the key of the noise is kept, made when it does not exist; never share it. By default
             `noise.key` beside the saved plan; of a plan that is an object, the key lives as long as the object.
         signed_by: the file of the key that a saved plan must be signed with.
@@ -163,7 +165,9 @@ def release(
         options, ids = {**options, "ids": ids}, None
     said = _options(made.modality, "release", options)
     if not is_file:
-        return release_object(data, made, ids, noise_of(made, plan, key_file, fresh=fresh_noise), said)
+        return release_object(data, made, ids, noise_of(made, plan, key_file, fresh=fresh_noise), said, secret)
+    if secret is not None:
+        raise LowtideError("a file or folder that is released holds its secret as a label, if at all; leave secret out")
     if out is None:
         raise LowtideError("a file or folder is released into another one; say where with out=")
     extra = made.modality.beside(Path(out), said)

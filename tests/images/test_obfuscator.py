@@ -191,7 +191,7 @@ def test_the_papers_rule_with_the_exact_density(faces: tuple[np.ndarray, np.ndar
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"policy": "plan"}, "policy must be one of 'fixed', 'sequential', 'paper', got 'plan'"),
+        ({"policy": "plan"}, "policy must be one of 'fixed', 'redraw', 'sequential', 'paper', got 'plan'"),
         ({"mechanism": "blur"}, "mechanism must be one of"),
         ({"estimator": TIDE(0)}, "side of a patch must be at least 1"),
         ({"estimator": TIDE(40)}, "larger than the image"),

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 
 from lowtide import LowtideError, Obfuscator, Plan, audit, modalities, plan, release
 from lowtide.cli.main import app
+from lowtide.disclose.secret_codes import SecretCodes
 from lowtide.errors import LowtideNote
 from lowtide.table_files.reading import read
-from lowtide.tables.redraw_policy import SecretCodes
 from lowtide.tables.step_density import _stack
 
 N = 1200

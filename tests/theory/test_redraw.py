@@ -103,3 +103,11 @@ def test_who_knows_the_true_value_learns_from_a_change_of_it():
 def test_limits_of_the_wrong_sign_are_refused():
     with pytest.raises(LowtideError, match="low must lie in"):
         redraw.levels([0.0, 0.0], [0.5, 0.5], 0.1, 0.1)
+
+
+def test_a_proposal_is_picked_by_its_weight_and_where_none_has_any_the_less_it_tells_the_more_often():
+    told, even = np.tile([np.log(0.25), 0.4, np.log(0.75)], (4000, 1)), (np.arange(4000) + 0.5) / 4000
+    picked = redraw.pick(told, np.full(told.shape, 1 / 3), np.zeros(4000), even)
+    np.testing.assert_allclose(np.bincount(picked, minlength=3) / 4000, [0.75, 0.0, 0.25], atol=0.001)
+    nothing = redraw.redraw_law(np.log([2.0, 4.0, 1.0]), [0.5, 0.5, 0.0], 0.0)
+    np.testing.assert_allclose(nothing, [2 / 3, 1 / 3, 0])

@@ -35,10 +35,10 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         estimator: a `TIDE` whose options (features, trim, steps, seed …) the critics take; by default `TIDE()`. Its
             `features` say what may be hidden: of images the side of a patch, 8 by default; of texts what counts as a
             term, by default words that occur twice or more.
-        policy: `fixed` hides the same features for everybody; `redraw` (data frames) keeps each value as often as its
-            density allows and draws others in place of the rest; `sequential` (tables and images) goes through the
-            features of each sample and hides what tells too much given what the sample has already disclosed; `paper`
-            looks at the raw sample, and is here to reproduce the paper.
+        policy: `fixed` hides the same features for everybody; `redraw` (data frames, images) keeps each value as often
+            as its density allows and draws others in place of the rest; `sequential` (tables and images) goes through
+            the features of each sample and hides what tells too much given what the sample has already disclosed;
+            `paper` looks at the raw sample, and is here to reproduce the paper.
         mechanism: what hiding does. Tables: `redact`; `gaussian` noise on numbers; or `mixed`, where `fixed` redacts
             and then gives numbers back with the least noise that keeps the budget. Images: `redact` paints a patch
             over, `gaussian` adds noise to its pixels, which whoever looks at many of them averages away. Texts: `drop`

@@ -18,7 +18,9 @@ from lowtide.progress import progress_bar
 from lowtide.protocols import Changed, ReleaseJob
 
 
-def release_object(data: Any, made: Plan, ids: Any, noise: KeyedNoise | None, options: Any) -> Release:
+def release_object(
+    data: Any, made: Plan, ids: Any, noise: KeyedNoise | None, options: Any, secret: Any = None
+) -> Release:
     """Release an object in memory, in random order where that was asked for.
 
     Args:
@@ -27,6 +29,7 @@ def release_object(data: Any, made: Plan, ids: Any, noise: KeyedNoise | None, op
         ids: (n,) what tells samples apart where noise is drawn; `None` otherwise.
         noise: where noise is drawn from, if any is.
         options: of the kind.
+        secret: (n,) of the samples, where a plan with `redraw` needs it and the data does not hold it.
     """
     kind, shuffled, order = made.modality, getattr(options, "shuffle", None), None
     if shuffled:
@@ -35,7 +38,10 @@ def release_object(data: Any, made: Plan, ids: Any, noise: KeyedNoise | None, op
         if ids is not None:
             listed = list(ids)
             ids = [listed[place] for place in order]
-    changed = kind.release_object(data, made, noise=noise, ids=ids)
+        if secret is not None:
+            known = list(secret)
+            secret = [known[place] for place in order]
+    changed = kind.release_object(data, made, noise=noise, ids=ids, secret=secret)
     tally = Tally(replace(made.card, order=released_order(made, shuffled)), made.digest)
     tally.add(changed)
     return Release(changed.samples, tally.card(None), kind.nouns, order=order)

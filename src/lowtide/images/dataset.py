@@ -16,18 +16,20 @@ from lowtide.checks import LowtideError, check_rows, count
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import note
 from lowtide.images.archive import NO_LABELS, open_npz
-from lowtide.images.encoder import Chosen, Images, as_images
+from lowtide.images.encoder import Chosen, Grid, Images, as_images
 from lowtide.images.files import Header, Size, UnusableError, look, quiet, spread
 from lowtide.images.folder import FileImages, ImageFolder, Skipped, cached
 from lowtide.images.layouts import list_folder, take_rows
 from lowtide.images.mechanism import FixedPatches
 from lowtide.images.names import names_tell, pair
 from lowtide.images.options import ImageOptions, check_pixels
+from lowtide.images.redrawing import RedrawRegion
 from lowtide.interface import TextTable
 from lowtide.labels import check_secret_values, copy_note, near_copies, read_classes, refuse_copies
 from lowtide.progress import progress_bar
 from lowtide.protocols import Dataset, Locks, Matched, PlanView
 from lowtide.table_files.formats import FORMATS, AnyPath, existing, find_column
+from lowtide.types import Bools
 
 _BATCH = 256
 _MOST = 3  # sizes in a sentence
@@ -214,6 +216,8 @@ def view_plan(plan: Plan) -> PlanView:
     """The plan as a map of letters, and its trade-off curve."""
     policy, grid = plan.hider.policy, plan.hider.mechanism.grid
     private = "it names the secret"
+    if isinstance(policy, RedrawRegion):
+        return _view_redraw(plan, policy, private)
     if not isinstance(policy, FixedPatches):
         return PlanView((), (), {"curve": [], "labels": plan.layout["kept"]}, private)
     every = max(1, len(policy.curve) // _POINTS)
@@ -222,8 +226,7 @@ def view_plan(plan: Plan) -> PlanView:
         ("pixels kept", "bits", "accuracy"),
         tuple((f"{p.kept:.0%}", str(p.reading.leakage.bits), str(p.reading.accuracy)) for p in policy.curve[::every]),
     )
-    cells = policy.hidden.reshape(grid.down, grid.across)
-    lines = ["".join("##" if cell else "··" for cell in row) for row in cells] if grid.across <= _WIDEST else []
+    lines = _letters(policy.hidden, grid)
     lines.append(
         f"hidden (##): {int(policy.hidden.sum())} of {len(grid)} patches; {policy.kept:.1%} of the pixels stay"
     )
@@ -231,6 +234,31 @@ def view_plan(plan: Plan) -> PlanView:
         {"kept": p.kept, "nats": p.reading.leakage.value, "accuracy": p.reading.accuracy.value} for p in policy.curve
     ]
     return PlanView((table,), tuple(lines), {"curve": curve, "labels": plan.layout["kept"]}, private)
+
+
+def _view_redraw(plan: Plan, policy: RedrawRegion, private: str) -> PlanView:
+    """The region that is kept or replaced, and in how many images."""
+    grid, card = policy.grid, plan.card
+    changed = max(feature.hidden for feature in card.features)
+    lines = [
+        *_letters(policy.region.patches(grid), grid),
+        f"kept or drawn anew as one region (##): {policy.region.share:.1%} of the pixels",
+        f"{1 - changed:.1%} of the images are as they were, and {1 - card.changed:.1%} of all pixels",
+    ]
+    plain = {
+        "curve": [],
+        "labels": plan.layout["kept"],
+        "region": policy.region.share,
+        "images as they were": 1 - changed,
+        "pixels as they were": 1 - card.changed,
+    }
+    return PlanView((), tuple(lines), plain, private)
+
+
+def _letters(marked: Bools, grid: Grid) -> list[str]:
+    """Patches (m,) as a map of letters; nothing where a row has too many."""
+    cells = marked.reshape(grid.down, grid.across)
+    return ["".join("##" if cell else "··" for cell in row) for row in cells] if grid.across <= _WIDEST else []
 
 
 def check_layout(plan: Plan) -> None:

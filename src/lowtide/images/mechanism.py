@@ -27,9 +27,12 @@ from lowtide.checks import LowtideError, count, limit_of, one_of, within
 from lowtide.disclose.budget import Parts, Point, density_parts, ordered_parts, read_density, read_mask, read_ordered
 from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
 from lowtide.images.encoder import Grid, Images
+from lowtide.images.filling import FilledImages
+from lowtide.images.regions import Region
 from lowtide.types import Bools, Floats, Ints, Pixels
 
 Kind = Literal["redact", "gaussian"]
+REDRAW = "redraw"  # a fill: the details of other images
 _TOP = 255
 GREY = 128  # what a painted-over pixel shows: the middle of the range tells nothing, nor what images usually show
 
@@ -42,17 +45,21 @@ class ImageMechanism:
         grid: the size of the images and of their patches.
         kind: `redact` or `gaussian`.
         lam: λ of the noise, in units of the pixel range; `None` when patches are redacted.
-        fill: the byte that a redacted pixel shows in every channel.
+        fill: the byte that a redacted pixel shows in every channel; or `redraw`, where the file that is released
+            fills it in (`Released`) and `hide` itself paints grey.
     """
 
     grid: Grid
     kind: Kind = "redact"
     lam: float | None = None
-    fill: int = GREY
+    fill: int | str = GREY
 
     def __post_init__(self) -> None:
         one_of("mechanism", self.kind, ("redact", "gaussian"))
-        count("fill", self.fill, 0, _TOP)
+        if self.fill != REDRAW:
+            count("fill", self.fill, 0, _TOP)  # type: ignore[arg-type]
+        elif self.kind != "redact":
+            raise LowtideError("fill='redraw' fills in what is redacted; use mechanism='redact', or leave fill out")
         if self.kind == "gaussian":
             if self.lam is None:
                 raise LowtideError("gaussian noise needs its scale; give lam, in units of the pixel range: 1 is strong")
@@ -63,8 +70,8 @@ class ImageMechanism:
 
     @property
     def draws(self) -> bool:
-        """Whether it needs noise, and therefore a key and image ids."""
-        return self.kind == "gaussian"
+        """Whether it draws random numbers, and therefore needs a key."""
+        return self.kind == "gaussian" or self.fill == REDRAW
 
     def ratios(self) -> Floats:
         """`D_j/λ` of each patch, (m,): √(pixels · channels)/λ, and 0 where patches are redacted."""
@@ -94,7 +101,7 @@ class ImageMechanism:
         mask = self._pixels(hidden, len(pixels))
         result = np.array(pixels)
         if self.kind == "redact":
-            np.copyto(result, np.uint8(self.fill), where=mask[..., None])
+            np.copyto(result, np.uint8(GREY if self.fill == REDRAW else self.fill), where=mask[..., None])
         elif mask.any():
             if noise is None:
                 raise LowtideError("hidden patches need noise; give noise=KeyedNoise(key), with a key from new_key()")
@@ -308,11 +315,25 @@ class Released:
 
     def read(self, index: Ints) -> Pixels:
         """Some released images."""
+        if self._filled is not None:
+            return self._filled.read(index)
         pixels = self.clean.read(index)
         ids = None if self.ids is None else self.ids[index]
         # One choice for everybody is applied to all images at once.
         hidden = self.policy.hidden if isinstance(self.policy, FixedPatches) else self.policy.flags(pixels)
         return self.mechanism.hide(pixels, hidden, noise=self.noise, ids=ids)
+
+    @cached_property
+    def _filled(self) -> FilledImages | None:
+        """The images with their hidden patches filled in; `None` where they are painted over or noised."""
+        grid, policy = self.mechanism.grid, self.policy
+        if self.mechanism.fill != REDRAW or not isinstance(policy, FixedPatches):
+            return None
+        if not policy.hidden.any() or policy.hidden.all():  # nothing to fill, or nothing to go by
+            return None
+        if self.noise is None:
+            raise LowtideError("fill='redraw' draws who lends; give noise=KeyedNoise(key), with a key from new_key()")
+        return FilledImages(self.clean, Region(np.asarray(grid.spread(policy.hidden), bool)), self.noise, self.ids)
 
 
 def all_flags(images: Images, policy: PatchPolicy) -> Bools:

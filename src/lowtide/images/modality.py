@@ -19,8 +19,9 @@ from lowtide.images import dataset, encoder, fitting, releasing
 from lowtide.images import view as image_view
 from lowtide.images.attackers import CONTINUED_ATTACKERS, IMAGE_ATTACKERS, Album, changed_images
 from lowtide.images.convnets import ImageCritic, PaperImages
+from lowtide.images.hider import ImageHider
 from lowtide.images.options import ImageOptions
-from lowtide.images.planner import ImageHider, ImagePlanner, ImageSettings
+from lowtide.images.planner import ImagePlanner, ImageSettings
 from lowtide.images.scan import ImageScan, scan_images
 from lowtide.images.view import ImageMaps
 from lowtide.protocols import Changed, Dataset, Locks, Matched, Modality, Nouns
@@ -48,7 +49,7 @@ class ImageModality:
         reorder="release with --rename",
     )
     options: type[Any] = ImageOptions
-    policies: tuple[str, ...] = ("fixed", "sequential", "paper")
+    policies: tuple[str, ...] = ("fixed", "redraw", "sequential", "paper")
     mechanisms: tuple[str, ...] = ("redact", "gaussian")
     default_budget = ImageOptions.default_budget
 
@@ -185,9 +186,9 @@ class ImageModality:
         """Images in another order."""
         return encoder.Chosen(encoder.as_images(x), order)
 
-    def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Changed:
-        """Images with what the plan hides painted over."""
-        return Changed(plan.hider.transform(x, noise=noise, ids=ids), self.count(x), None, 0.0, 0.0)
+    def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any, secret: Any = None) -> Changed:
+        """Images with what the plan hides painted over, filled in or drawn anew."""
+        return releasing.release_images(x, plan, noise=noise, ids=ids, secret=secret)
 
     def beside(self, out: Path, options: ImageOptions) -> dict[str, Path]:
         """The private list of names, where images are renamed."""

@@ -39,6 +39,10 @@ class ImageOptions:
     grey: bool = option(False, "make grey of colours", verbs=("scan", "plan", "audit"))
     complete: bool = option(False, "refuse a folder of which files or labels would be skipped")
     samples: int = option(0, "show so many of them in the report, which then stays inside", verbs=("scan",), least=0)
+    region: float = option(0.36, "share of the pixels that redraw keeps or replaces as one region", verbs=("plan",))
+    fill: str | None = option(
+        None, "redraw: fill in what is hidden from like images, so that nothing looks hidden", verbs=("plan",)
+    )
     png: bool = option(False, "write PNG, so that no shown pixel changes", verbs=("release",))
     quality: int = option(95, "of JPEG files", verbs=("release",), least=1, most=100)
     rename: bool = option(False, "number them anew, in random order", verbs=("release",))

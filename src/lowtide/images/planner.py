@@ -1,123 +1,37 @@
-"""Images for the Obfuscator: reference images laid out, a policy for them, and what may be promised of it.
-
-The frozen result for images: what to hide and how.
-"""
+"""Images for the Obfuscator: reference images laid out, a policy for them, and what may be promised of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from torch import Tensor
 
 from lowtide.checks import LowtideError, count
-from lowtide.disclose.budget import Hider, reading
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import Certificate, certify_fixed, certify_paper, certify_sequential
-from lowtide.disclose.noise import KEY_BYTES, KeyedNoise, row_ids
+from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
 from lowtide.disclose.rehearsal import Check, Goal, Rehearsal, Task, Tick, read_secret, read_utility, refuse_few
-from lowtide.images.encoder import Grid, Images, as_images
+from lowtide.images.encoder import Grid, as_images
+from lowtide.images.filling import LENT
 from lowtide.images.fitting import fit_images
+from lowtide.images.hider import ImageHider
 from lowtide.images.mechanism import (
-    FixedPatches,
+    GREY,
+    REDRAW,
     ImageMechanism,
     PaperPatches,
     PatchPolicy,
-    Released,
     all_flags,
-    read_threshold,
 )
-from lowtide.images.problem import CHECKERS, ImageProblem, SequentialPatches, make_plan, make_sequential
+from lowtide.images.options import ImageOptions
+from lowtide.images.problem import CHECKERS, ImageProblem, make_plan, make_sequential
+from lowtide.images.redraw_planning import certify_region, rehearse_region
 from lowtide.labels import Classes
 from lowtide.splits import stream
 from lowtide.types import Bools, Labels
-
-Config = Mapping[str, Any]
-Tensors = Mapping[str, Tensor]
-
-
-@dataclass(frozen=True, eq=False)
-class ImageHider(Hider):
-    """Hides in images what a policy says, by a mechanism.
-
-    Attributes:
-        policy: what to hide.
-        mechanism: how it is disclosed.
-        card: what is known of the release it was rehearsed with.
-    """
-
-    kind: ClassVar[str] = "images"
-    policy: PatchPolicy
-    mechanism: ImageMechanism
-    card: ReleaseCard
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the patches."""
-        return self.mechanism.grid.features.names
-
-    def transform(self, x: Any, *, noise: KeyedNoise | None = None, ids: Any = None) -> Any:
-        """Hide in images: an array gives an array of the same shape, `Images` give `Images` that hide when read.
-
-        Args:
-            x: bytes (n, height, width) or (n, height, width, channels), or `Images`.
-            noise: where noise is drawn from, if the mechanism draws any.
-            ids: one value per image that stays with it, which noise is keyed by besides what the image shows.
-        """
-        opened = self.read(x)
-        numbers = None if ids is None else row_ids(ids, len(opened))
-        if self.mechanism.draws and noise is None:
-            raise LowtideError("hidden patches need noise; give noise=KeyedNoise(key), with a key from new_key()")
-        release = Released(opened, self.policy, self.mechanism, noise, numbers)
-        if isinstance(x, np.ndarray):
-            return release.read(np.arange(len(opened))).reshape(x.shape)
-        return release
-
-    def flags(self, x: Any, *, noise: KeyedNoise | None = None, ids: Any = None) -> Bools:
-        """What is hidden of each image, (n, m); noise does not matter."""
-        return all_flags(self.read(x), self.policy)
-
-    def read(self, images: Any) -> Images:
-        """Images of the size that was fitted, or an error."""
-        opened, grid = as_images(images), self.mechanism.grid
-        if tuple(opened.shape) != (grid.height, grid.width, grid.channels):
-            height, width, channels = opened.shape
-            raise LowtideError(
-                f"the plan is for images of {grid.width}×{grid.height} pixels and {grid.channels} channel(s), "
-                f"got {width}×{height} and {channels}; resize them, or plan for that size"
-            )
-        return opened
-
-    @classmethod
-    def from_parts(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str | Path) -> ImageHider:
-        """Rebuild what `parts` took apart; `where` it came from is for the error message."""
-        with reading(where):
-            mechanism = ImageMechanism.from_config(config["mechanism"])
-            policy = _POLICIES[config["policy"]["name"]](config["policy"], tensors, mechanism, where)
-            card = ReleaseCard.from_json(config["card"])
-            if len(card.features) != len(mechanism.grid):
-                raise LowtideError("the card is about other patches than the mechanism; make it again")
-            return cls(policy, mechanism, card)
-
-
-def _read_fixed(config: Config, tensors: Tensors, mechanism: ImageMechanism, where: Any) -> PatchPolicy:
-    return FixedPatches.read(config, tensors, mechanism.grid)
-
-
-def _read_sequential(config: Config, tensors: Tensors, mechanism: ImageMechanism, where: Any) -> PatchPolicy:
-    return SequentialPatches(mechanism=mechanism, **read_threshold(config, tensors, mechanism.grid, where))
-
-
-def _read_paper(config: Config, tensors: Tensors, mechanism: ImageMechanism, where: Any) -> PatchPolicy:
-    return PaperPatches(**read_threshold(config, tensors, mechanism.grid, where))
-
-
-_POLICIES = {"fixed": _read_fixed, "sequential": _read_sequential, "paper": _read_paper}
-
 
 _PATCH = 8  # side in pixels
 _NOISE = 1.0  # λ in units of the pixel range
@@ -132,10 +46,15 @@ class ImageSettings:
             both sides alike; not where left and right mean something.
         attackers: names of the attackers that check the release; by default logistic regression on edges and a small
             network.
+        region: the share of the pixels that `redraw` keeps or replaces as one region.
+        fill: `redraw` fills in what `fixed` hides, by the details of images with a like visible part; by default it is
+            painted grey.
     """
 
     mirror: bool = True
     attackers: Sequence[str] = CHECKERS
+    region: float = ImageOptions.region
+    fill: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +106,7 @@ class ImagePlanner:
             images,
             codes,
             classes,
-            ImageMechanism(grid, task.mechanism, lam),  # type: ignore[arg-type]
+            ImageMechanism(grid, task.mechanism, lam, task.settings.fill or GREY),  # type: ignore[arg-type]
             keep,
             hide,
             KeyedNoise(key),
@@ -220,8 +139,8 @@ class ImagePlanner:
 
     def rehearse(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         """Plan, and attack a rehearsal of the release."""
-        plan = {"fixed": self._fixed, "sequential": self._sequential, "paper": self._paper}[self.task.policy]
-        return plan(goal, tick)
+        ways = {"fixed": self._fixed, "redraw": self._redraw, "sequential": self._sequential, "paper": self._paper}
+        return ways[self.task.policy](goal, tick)
 
     def hider(self, rehearsal: Rehearsal, card: ReleaseCard) -> ImageHider:
         """The frozen result."""
@@ -234,7 +153,31 @@ class ImagePlanner:
         certificate = certify_fixed(
             self.task.stated_at, self.classes.prior, ratios=ratios, hidden=policy.hidden, rows=n
         )
+        if self.task.settings.fill == REDRAW:
+            certificate = replace(certificate, statements=(*certificate.statements, LENT))
         return self._rehearsal(policy, check, certificate)
+
+    def _redraw(self, goal: Goal | None, tick: Tick) -> Rehearsal:
+        problem, grid = self.problem, self.problem.mechanism.grid
+        found = rehearse_region(problem, self.task, tick)
+        shares = found.changed * found.policy.region.patches(grid)
+        return Rehearsal(
+            found.policy,
+            problem.mechanism,
+            found.check,
+            certify_region(found, problem, self.task),
+            features=tuple(Feature(*pair) for pair in zip(grid.features.names, shares.tolist(), strict=True)),
+            rows=found.rows,
+            changed=found.pixels,
+            described="redraw",
+            parameters={
+                "row budget, nats": self.task.row_budget,
+                "region, share of the pixels": round(found.policy.region.share, 4),
+                "images as they were": round(1 - found.changed, 4),
+                "passes": len(found.policy.passes),
+                **self._asked(),
+            },
+        )
 
     def _sequential(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         policy, check = make_sequential(
@@ -273,6 +216,7 @@ class ImagePlanner:
         problem, grid = self.problem, self.problem.mechanism.grid
         flags = all_flags(problem.images, policy)
         hidden = flags.mean(axis=0)
+        filled = {} if self.task.settings.fill is None else {"fill": self.task.settings.fill}
         return Rehearsal(
             policy,
             problem.mechanism,
@@ -282,14 +226,18 @@ class ImagePlanner:
             rows=len(flags),
             changed=float(hidden @ grid.sizes / grid.sizes.sum()),
             described=self.task.mechanism,
-            parameters={
-                "patch": grid.patch,
-                "size": (grid.width, grid.height),
-                "lam": problem.mechanism.lam,
-                "keep": np.flatnonzero(problem.keep).tolist(),
-                "hide": np.flatnonzero(problem.hide).tolist(),
-            },
+            parameters={"lam": problem.mechanism.lam, **self._asked(), **filled},
         )
+
+    def _asked(self) -> dict[str, Any]:
+        """What the card says of the options of every policy."""
+        problem, grid = self.problem, self.problem.mechanism.grid
+        return {
+            "patch": grid.patch,
+            "size": (grid.width, grid.height),
+            "keep": np.flatnonzero(problem.keep).tolist(),
+            "hide": np.flatnonzero(problem.hide).tolist(),
+        }
 
 
 def _useful(utility: ArrayLike | None, n: int) -> Labels | None:
@@ -306,6 +254,12 @@ def _check_task(task: Task) -> None:
         raise LowtideError("noise on pixels is set by lam, not by a promise; leave delta out")
     if task.policy == "sequential" and task.mechanism != "redact":
         raise LowtideError("policy='sequential' redacts patches of images; use mechanism='redact', or 'fixed'")
+    if task.policy == "redraw" and task.mechanism != "redact":
+        raise LowtideError("policy='redraw' adds no noise to pixels; leave mechanism out, or use policy='fixed'")
+    if task.settings.fill not in (None, REDRAW):
+        raise LowtideError(f"fill must be {REDRAW!r} or left out, which paints hidden patches grey")
+    if task.settings.fill == REDRAW and (task.policy != "fixed" or task.mechanism != "redact"):
+        raise LowtideError("fill='redraw' is for policy='fixed' with mechanism='redact'; leave fill out")
 
 
 def _side(features: Any) -> int:

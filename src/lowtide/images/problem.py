@@ -39,7 +39,7 @@ from lowtide.types import Bools, Ints, Labels, Pixels
 
 CHECKERS = ("edges", "small network")
 _JUDGING = 0.25  # share of the images
-_ATTACKED = 20_000
+ATTACKED = 20_000
 _MORE = 0.05  # share of the pixels that is hidden in addition while attackers disagree
 
 
@@ -100,21 +100,33 @@ class ImageProblem:
             look: how often the judged images have been looked at, this time included.
         """
         some = np.arange(len(self.codes))
-        if len(some) > _ATTACKED:
-            some = some_rows(len(some), _ATTACKED, generator(self.seed, "image attacked rows"))
+        if len(some) > ATTACKED:
+            some = some_rows(len(some), ATTACKED, generator(self.seed, "image attacked rows"))
+        release = Chosen(self.release(policy), some)
+        empty = isinstance(policy, FixedPatches) and bool(policy.hidden.all()) and self.mechanism.kind == "redact"
+        return self.attacked(release, some, look, empty=empty)
+
+    def attacked(self, release: Images, rows: Ints, look: int = 1, *, empty: bool = False) -> Check:
+        """What fresh attackers make of a release.
+
+        Args:
+            release: n released images.
+            rows: (n,) which of the reference images they were.
+            look: how often the judged images have been looked at, this time included.
+            empty: whether the release is the same for everybody.
+        """
 
         def learnt(codes: Labels) -> AttackReport:
             return attack(
-                Chosen(self.release(policy), some),
-                codes[some],
+                release,
+                codes[rows],
                 attackers=self.attackers,
-                test=self.judged[some],
+                test=self.judged[rows],
                 seed=self.seed,
                 level=level_of(look),
                 progress=False,
             )
 
-        empty = isinstance(policy, FixedPatches) and bool(policy.hidden.all()) and not self.mechanism.draws
         return Check(None, learnt(self.codes), None if self.utility is None else learnt(self.utility), empty)
 
 

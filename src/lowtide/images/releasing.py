@@ -15,11 +15,50 @@ from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import note
 from lowtide.images.dataset import note_names, open_images
-from lowtide.images.mechanism import BATCH, FixedPatches
+from lowtide.images.encoder import Grid, Images
+from lowtide.images.folder import cached
+from lowtide.images.mechanism import BATCH, REDRAW, FixedPatches
 from lowtide.images.options import ImageOptions
+from lowtide.images.redrawing import RedrawnImages, RedrawRegion
 from lowtide.images.writing import ImageWriter
 from lowtide.protocols import Changed
 from lowtide.types import Ints, Pixels
+
+
+def release_images(x: Any, plan: Plan, *, noise: KeyedNoise | None, ids: Any, secret: Any) -> Changed:
+    """Release images in memory: an array gives an array, `Images` give `Images`."""
+    hider = plan.hider
+    if not isinstance(hider.policy, RedrawRegion):
+        if secret is not None:
+            raise LowtideError(
+                f"the policy {hider.policy.name!r} never looks at the secret of what it releases; leave secret out"
+            )
+        return Changed(hider.transform(x, noise=noise, ids=ids), len(hider.read(x)), None, 0.0, 0.0)
+    if secret is None:
+        raise LowtideError(
+            "redraw needs the secret of every image, which an array does not hold: give secret=..., one value per "
+            "image (it is never released), or make a plan with policy 'fixed'"
+        )
+    release = redraw_images(x, plan, secret, noise=noise, ids=ids)
+    every = np.arange(len(release))
+    samples = release.read(every).reshape(x.shape) if isinstance(x, np.ndarray) else release
+    return _redrawn(samples, release, every, hider.mechanism.grid)
+
+
+def redraw_images(x: Any, plan: Plan, secret: Any, *, noise: KeyedNoise | None, ids: Any) -> RedrawnImages:
+    """All images of a file, some of which have changed regions with others; see `ImageHider.redraw`."""
+    if noise is None:
+        raise LowtideError("redraw draws random numbers, and there is no key to draw them with; give a key file")
+    found: RedrawnImages = plan.hider.redraw(x, secret, noise=noise, ids=ids)
+    return found
+
+
+def _redrawn(samples: Any, release: RedrawnImages, index: Ints, grid: Grid) -> Changed:
+    """Some redrawn images as a batch of a release."""
+    changed = float(release.changed[index].sum())
+    inside = float(release.region.mask.sum())
+    hidden = changed * release.region.patches(grid).astype(float)
+    return Changed(samples, len(index), hidden, float(len(index) * grid.sizes.sum()), changed * inside)
 
 
 class ImageJob:
@@ -45,6 +84,11 @@ class ImageJob:
             self._note_names()
         self._images = plan.hider.read(self._folder)
         self._ids = None if ids is None else row_ids(ids, len(self._folder))
+        self._secret = self._labels() if isinstance(plan.hider.policy, RedrawRegion) else None
+        # Images that lend each other something are released as a file, the others batch by batch.
+        self._together = self._secret is not None or plan.hider.mechanism.fill == REDRAW
+        self._progress = progress
+        self._release: Images | None = None
         self.total: int | None = len(self._folder)
 
     @property
@@ -66,6 +110,18 @@ class ImageJob:
                 "images with new names need a file for the private list of names: give --mapping FILE (mapping=). They "
                 "get new names by --rename, and where the names of their folders are labels that the plan does not keep"
             )
+
+    def _labels(self) -> Any:
+        """The secret of every image, for a plan that draws anew."""
+        folder, secret = self._folder, self._plan.secret
+        if secret not in folder.columns:
+            raise LowtideError(
+                f"redraw needs the secret of every image, and {folder.path} has no label {secret!r}; give images that "
+                "have it (it is never released), or make a plan with policy 'fixed'"
+            )
+        labels = folder.column(secret).tolist()
+        self._plan.hider.policy.secret.read(labels, "images")  # refused before a key is made
+        return labels
 
     def _note_names(self) -> None:
         secret, folder = self._plan.secret, self._folder
@@ -110,13 +166,27 @@ class ImageJob:
         """Hide in some images what the plan says."""
         index, pixels = batch
         policy, mechanism = self._plan.hider.policy, self._plan.hider.mechanism
+        ids = None if self._ids is None else self._ids[index]
+        release = self._opened(noise) if self._together else None
+        if isinstance(release, RedrawnImages):
+            return _redrawn((index, release.read(index)), release, index, mechanism.grid)
         fixed = isinstance(policy, FixedPatches)
         # A fixed policy hides the same in every image: one mask for all is quicker.
         flags = policy.hidden if fixed else policy.flags(pixels)
-        shown = mechanism.hide(pixels, flags, noise=noise, ids=None if self._ids is None else self._ids[index])
+        shown = mechanism.hide(pixels, flags, noise=noise, ids=ids) if release is None else release.read(index)
         hidden = len(index) * flags.astype(float) if fixed else flags.sum(axis=0).astype(float)
         sizes = mechanism.grid.sizes
         return Changed((index, shown), len(index), hidden, float(len(index) * sizes.sum()), float(hidden @ sizes))
+
+    def _opened(self, noise: KeyedNoise | None) -> Images:
+        """The release of the whole file, in which images lend each other something."""
+        if self._release is None:
+            images = cached(self._folder, progress=self._progress)
+            if self._secret is None:
+                self._release = self._plan.hider.transform(images, noise=noise, ids=self._ids)
+            else:
+                self._release = redraw_images(images, self._plan, self._secret, noise=noise, ids=self._ids)
+        return self._release
 
     def finish(self) -> None:
         """Nothing is left to refuse."""

@@ -10,8 +10,8 @@ from lowtide.checks import LowtideError, booleans, count
 from lowtide.formatting import plain
 from lowtide.images import heatmaps, sheets
 from lowtide.images.encoder import Chosen, Grid, as_images, mean_image
+from lowtide.images.hider import ImageHider
 from lowtide.images.mechanism import FixedPatches
-from lowtide.images.planner import ImageHider
 from lowtide.images.scan import ImageScan
 from lowtide.interface import NATS_PER_BIT
 from lowtide.report.html import FEWEST, Drawing, Findings, Mark, Outline, Section, fill

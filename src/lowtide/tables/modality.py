@@ -214,8 +214,10 @@ class TableModality:
         taken = take_rows(x, order)
         return nw.to_native(nw.maybe_reset_index(nw.from_native(taken, eager_only=True))) if is_frame(x) else taken
 
-    def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Changed:
+    def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any, secret: Any = None) -> Changed:
         """A frame or an array, without the secret."""
+        if secret is not None:
+            raise LowtideError("a table that is released holds its secret as a column, if at all; leave secret out")
         return releasing.release_frame(x, plan, noise=noise, ids=ids)
 
     def beside(self, out: Path, options: TableOptions) -> dict[str, Path]:

@@ -14,6 +14,7 @@ from lowtide.attack.surface import SurfacedRows
 from lowtide.disclose.certificate import safe_prior
 from lowtide.disclose.noise import row_ids
 from lowtide.disclose.rehearsal import LEAST_PER_CLASS, Check, Tick
+from lowtide.disclose.secret_codes import SecretCodes
 from lowtide.errors import LowtideError
 from lowtide.formatting import in_ascii, interval, percents
 from lowtide.splits import generator, sample_with_classes
@@ -28,7 +29,6 @@ from lowtide.tables.problem import ATTACKED_ROWS, PANEL, TableProblem
 from lowtide.tables.redraw_curve import CurveRows, Told, told_by_changes, told_by_kept, trade_off
 from lowtide.tables.redraw_policy import (
     RedrawPolicy,
-    SecretCodes,
     changed_features,
     codes_of,
     filled,

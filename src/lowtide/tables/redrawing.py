@@ -102,7 +102,7 @@ class FeatureStep:
             proposals = proposals.take(out)
         codes, classes, chosen = asked.codes.copy(), asked.classes.copy(), told.copy()
         if len(out):
-            place = _pick(proposals, floor[out], draw(out, 3))
+            place = theory.pick(proposals.told, proposals.weights, floor[out], draw(out, 3))
             each = np.arange(len(out))
             codes[out], classes[out] = proposals.codes[each, place], proposals.classes[each, place]
             chosen[out] = proposals.told[each, place]
@@ -360,6 +360,9 @@ def _folds_to_fit(codes: Floats, secret: Ints, seed: int) -> Ints:
     among[order] = np.arange(len(marks)) - first[place]
     many = np.empty(len(marks), dtype=bool)
     many[order] = counts[place] >= _MANY_COPIES
+    there = np.zeros((int(secret.max()) + 1, _FOLDS), dtype=bool)
+    there[secret, marks % np.uint64(_FOLDS)] = True
+    many |= there.sum(axis=1)[secret] == 1  # a class of few different rows, which one fold holds
     dealt = spread(marks + among.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
     return (np.where(many, dealt, marks) % np.uint64(_FOLDS)).astype(np.intp)
 
@@ -384,12 +387,6 @@ def drawing(noise: KeyedNoise, name: str, ids: Ids, codes: Floats) -> Callable[[
         return cache[mark].uniform(place)
 
     return draw
-
-
-def _pick(proposals: Proposals, floor: Floats, uniform: Floats) -> Ints:
-    """Which proposal (n,) of each row is taken."""
-    total = np.cumsum(theory.redraw_law(proposals.told, proposals.weights, floor), axis=1)
-    return np.minimum((total < uniform[:, None]).sum(axis=1), total.shape[1] - 1)
 
 
 def _same(a: Floats, b: Floats) -> Bools:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from lowtide.checks import LowtideError
 from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.disclose.plan_file import Plan
+from lowtide.disclose.secret_codes import refuse_unknown
 from lowtide.protocols import Changed
 from lowtide.table_files.carried import numbered, only_listed, without_carried
 from lowtide.table_files.formats import as_arrow, find_column, is_frame
@@ -28,7 +29,7 @@ from lowtide.tables.frequencies import Frequencies
 from lowtide.tables.hider import Disclosed
 from lowtide.tables.layout import owners
 from lowtide.tables.options import TableOptions
-from lowtide.tables.redraw_policy import RedrawPolicy, refuse_unknown
+from lowtide.tables.redraw_policy import RedrawPolicy
 from lowtide.tables.secrets import joint_names, secret_texts, with_joint
 
 

@@ -15,6 +15,7 @@ from lowtide.density.objectives import Options
 from lowtide.density.tide import TIDE
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.plan_file import Plan
+from lowtide.errors import LowtideError
 from lowtide.labels import Label
 from lowtide.protocols import Changed, Dataset, Locks, Matched, Modality, Nouns
 from lowtide.report.html import Findings, Outline, Section
@@ -191,8 +192,10 @@ class TextModality:
         texts = encoder.as_texts(x)
         return [texts[place] for place in order]
 
-    def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any) -> Changed:
+    def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any, secret: Any = None) -> Changed:
         """Texts without what the plan hides."""
+        if secret is not None:
+            raise LowtideError("no policy of texts looks at the secret of what it releases; leave secret out")
         return Changed(plan.hider.transform(x, noise=noise, ids=ids), self.count(x), None, 0.0, 0.0)
 
     def beside(self, out: Path, options: TextOptions) -> dict[str, Path]:

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lowtide.checks import LowtideError, real, within
-from lowtide.types import Floats
+from lowtide.types import Floats, Ints
 
 _HALVINGS = 60  # of an interval of length 1 or less: to the last bit
 
@@ -92,6 +92,19 @@ def redraw_law(i: ArrayLike, weights: ArrayLike, floor: ArrayLike) -> Floats:
     likely = np.where(shares > 0, told, np.inf).min(axis=-1, keepdims=True)
     law = np.where(law.any(axis=-1, keepdims=True), law, shares * np.exp(np.minimum(likely - told, 0.0)))
     return np.asarray(law / law.sum(axis=-1, keepdims=True))
+
+
+def pick(i: ArrayLike, weights: ArrayLike, floor: ArrayLike, uniform: Floats) -> Ints:
+    """Which of k proposals (n,) each row takes, by their `redraw_law`.
+
+    Args:
+        i: (n, k) log-ratios.
+        weights: (n, k) shares of Q that the proposals stand for.
+        floor: (n,) of each row.
+        uniform: (n,) a number in (0, 1) for each.
+    """
+    total = np.cumsum(redraw_law(i, weights, floor), axis=1)
+    return np.minimum((total < uniform[:, None]).sum(axis=1), total.shape[1] - 1)
 
 
 def half_width(epsilon: float, rarest: float) -> float:
