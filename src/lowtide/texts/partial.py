@@ -13,7 +13,7 @@ from scipy import sparse
 from torch import Tensor
 
 from lowtide.density.artefact import Density
-from lowtide.density.critics.bag import Bag, combine, term_weights
+from lowtide.density.critics.bag import Bag, combine, embedding_rows, term_weights
 from lowtide.density.critics.base import Null
 from lowtide.density.objectives import normalise
 from lowtide.errors import LowtideError
@@ -85,7 +85,8 @@ class PartialText:
         if "E" not in critic.weights:
             return alone, alone[:, :0].float()
         scaled = critic.weights["c"][terms][:, None] * weight
-        return torch.cat([alone, (scaled * scaled).double()], dim=1), critic.weights["E"][terms] * scaled
+        wide = critic.weights["E"][embedding_rows(terms, critic.weights)] * scaled
+        return torch.cat([alone, (scaled * scaled).double()], dim=1), wide
 
     @torch.no_grad()
     def _densities(self, thin: Tensor, wide: Tensor) -> Floats:
