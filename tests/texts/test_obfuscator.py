@@ -12,9 +12,9 @@ from lowtide.density.artefact import TermConditionals
 from lowtide.disclose.budget import load_hider
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.errors import LowtideError
+from lowtide.texts.hider import TextHider
 from lowtide.texts.planner import TextSettings
 from lowtide.texts.policies import PaperTerms
-from lowtide.texts.rewriting import TextHider
 from lowtide.texts.terms import TermOptions, Vocabulary
 from lowtide.worlds.text import naive_bayes_text
 

@@ -13,8 +13,8 @@ from lowtide.disclose.noise import KeyedNoise
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError
 from lowtide.table_files.reading import batches, read
-from lowtide.texts.dataset import TextJob
 from lowtide.texts.options import TextOptions
+from lowtide.texts.releasing import TextJob
 from lowtide.texts.rewriting import rebuild
 
 PLAIN = [head + tail for head in ("ba", "do", "fi", "gu") for tail in ("lan", "mor", "nit", "pel", "ras", "vik")]

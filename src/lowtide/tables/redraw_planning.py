@@ -15,6 +15,7 @@ from lowtide.attack.surface import SurfacedRows
 from lowtide.disclose.certificate import safe_prior
 from lowtide.disclose.noise import row_ids
 from lowtide.disclose.rehearsal import LEAST_PER_CLASS, Check, Tick
+from lowtide.disclose.secret_codes import SecretCodes
 from lowtide.errors import LowtideError
 from lowtide.splits import generator, sample_with_classes
 from lowtide.tables.codes import CodedColumn
@@ -22,7 +23,7 @@ from lowtide.tables.encoder import is_frame
 from lowtide.tables.layout import owners
 from lowtide.tables.planning_attackers import estimate, unlearnt
 from lowtide.tables.problem import ATTACKED_ROWS, PANEL, TableProblem
-from lowtide.tables.redraw_policy import Frequencies, RedrawPolicy, SecretCodes, changed_features, codes_of, write_codes
+from lowtide.tables.redraw_policy import Frequencies, RedrawPolicy, changed_features, codes_of, write_codes
 from lowtide.tables.redrawing import fit_redraw
 from lowtide.tables.surface import read_columns
 from lowtide.theory import redraw as theory

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -17,6 +15,7 @@ from torch import Tensor
 from lowtide.checks import LowtideError
 from lowtide.disclose.budget import Parts
 from lowtide.disclose.noise import KeyedNoise, row_ids
+from lowtide.disclose.secret_codes import SecretCodes
 from lowtide.features import Features
 from lowtide.tables.cells import scatter
 from lowtide.tables.codes import CodedColumn, count_classes
@@ -24,38 +23,6 @@ from lowtide.tables.redrawing import RedrawColumns, RedrawnRows, bits_of
 from lowtide.types import Bools, Floats, Ints
 
 _SLOTS = 1 << 20  # of a sketch that counts values; those that share one are counted together
-
-
-@dataclass(frozen=True)
-class SecretCodes:
-    """The values of the secret by their digests: a plan knows them when it sees them, and does not list them.
-
-    Attributes:
-        salt: so that digests of common words cannot be looked up.
-        digests: of the values, in the order of their classes.
-    """
-
-    salt: str
-    digests: tuple[str, ...]
-
-    @classmethod
-    def of(cls, labels: Sequence[Any]) -> SecretCodes:
-        """Those of some values."""
-        salt = secrets.token_hex(16)
-        return cls(salt, tuple(_digest(salt, label) for label in labels))
-
-    def read(self, values: Iterable[Any]) -> Ints:
-        """The class (n,) of each row."""
-        known = {digest: k for k, digest in enumerate(self.digests)}
-        texts = list(map(str, values))
-        found = {text: known.get(_digest(self.salt, text), -1) for text in set(texts)}
-        codes = np.array([found[text] for text in texts], dtype=np.intp)
-        if (codes < 0).any():
-            raise LowtideError(
-                f"{int((codes < 0).sum())} rows have a secret that is missing, or that the reference data did not "
-                "have; drop these rows, or make a plan from data that has them"
-            )
-        return codes
 
 
 class Frequencies:
@@ -134,7 +101,7 @@ class RedrawPolicy:
     def parts(self) -> Parts:
         """Plain JSON, and the arrays of the steps as tensors."""
         tensors = {name: torch.from_numpy(np.array(a, order="C")) for name, a in self.columns.arrays().items()}
-        secret = {"salt": self.secret.salt, "digests": list(self.secret.digests)}
+        secret = self.secret.to_config()
         return {**self.columns.to_config(), "groups": self.groups.tolist(), "secret": secret}, tensors
 
     @classmethod
@@ -143,7 +110,7 @@ class RedrawPolicy:
     ) -> RedrawPolicy:
         """Rebuild what `parts` gave."""
         arrays: dict[str, NDArray[Any]] = {name: tensor.numpy() for name, tensor in tensors.items()}
-        secret = SecretCodes(str(config["secret"]["salt"]), tuple(map(str, config["secret"]["digests"])))
+        secret = SecretCodes.from_config(config["secret"])
         return cls(features, np.array(config["groups"], dtype=np.intp), RedrawColumns.read(config, arrays), secret)
 
 
@@ -173,10 +140,6 @@ def changed_features(changed: Bools, groups: Ints, m: int) -> Bools:
     for j, feature in enumerate(groups):
         result[:, feature] |= changed[:, j]
     return result
-
-
-def _digest(salt: str, value: Any) -> str:
-    return hashlib.blake2b(f"{salt}:{value}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _slots(codes: Floats) -> Ints:

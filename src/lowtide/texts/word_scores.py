@@ -1,0 +1,129 @@
+"""What words tell in their places: regressions on words and pairs of neighbours, cross-fitted over writers.
+
+Each fold of the texts is scored by a regression that did not see its writers. How far the scores are believed is found
+on these held-out answers, and is 0 where they say nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+
+from lowtide.density.bag_regression import regress
+from lowtide.texts.contexts import PlacedWords
+from lowtide.types import Floats, Floats32, Ints
+
+Sparse = Any  # scipy.sparse.csr_array, which carries no types
+_PENALTY = 0.1
+_LEAST = 2  # occurrences of a pair that is known
+_UP_TO = 1.5  # times the scores
+_ERRORS = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class WordScores:
+    """Scores of words and of pairs of neighbours.
+
+    Attributes:
+        pairs: (pairs,) sorted, `first · terms + second`.
+        weights: (folds + 1, terms + pairs, |S|) of the models that did not see a fold; the last is their mean, for
+            texts that none of them has seen. How far they are believed is in them.
+        terms: how many terms there are.
+        gain: nats a text that they gained on held-out texts.
+    """
+
+    pairs: Ints = field(repr=False)
+    weights: Floats32 = field(repr=False)
+    terms: int
+    gain: float
+
+    @classmethod
+    def fit(
+        cls, words: PlacedWords, codes: Ints, secret: Ints, fold: Ints, groups: Ints, prior: Floats, terms: int
+    ) -> WordScores:
+        """Fit to n texts, of which each fold is scored by a model of the others.
+
+        Args:
+            words: of the texts.
+            codes: (words,) as they stand now.
+            secret: (n,) the class of each text.
+            fold: (n,) the fold of each.
+            groups: (n,) texts of one writer.
+            prior: (|S|,) shares of the classes.
+            terms: how many terms there are.
+        """
+        keys, _ = _pairs_of(words, codes, terms)
+        pairs, often = np.unique(keys, return_counts=True)
+        pairs = pairs[often >= _LEAST]
+        rows = _rows_of(words, codes, pairs, terms, len(secret))
+        folds, classes = int(fold.max()) + 1, len(prior)
+        weights = np.zeros((folds + 1, rows.shape[1], classes), dtype=np.float32)
+        scores = np.zeros((len(secret), classes))
+        for k in range(folds):
+            rest, held = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+            weights[k] = regress(rows[rest], secret[rest], classes, groups[rest], "binary", _PENALTY)
+            scores[held] = rows[held] @ weights[k]
+        belief, gain = _belief(scores, secret, groups, prior)
+        weights *= belief
+        weights[folds] = weights[:folds].mean(axis=0)
+        return cls(pairs, weights, terms, gain)
+
+    def about(self, words: Ints, left: Ints, right: Ints, fold: Ints) -> Floats:
+        """Scores (…, |S|) of words between neighbours, all of one shape, by the models of folds of the same shape."""
+        found = self.weights[fold, words].astype(np.float64)
+        for first, second in ((left, words), (words, right)):
+            asked = first.astype(np.int64) * self.terms + second
+            at = np.minimum(np.searchsorted(self.pairs, asked), len(self.pairs) - 1)
+            there = np.flatnonzero((self.pairs[at] == asked) & (first < self.terms) & (second < self.terms))
+            found[there] += self.weights[fold[there], self.terms + at[there]]
+        return found
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Its numbers, by name."""
+        return {"pairs": self.pairs, "weights": self.weights, "gain": np.array([self.gain])}
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]], terms: int) -> WordScores:
+        """Rebuild it."""
+        return cls(arrays["pairs"].astype(np.int64), arrays["weights"], terms, float(arrays["gain"][0]))
+
+
+def _pairs_of(words: PlacedWords, codes: Ints, terms: int) -> tuple[Ints, Ints]:
+    """The pairs of known neighbours, and the text that each is in."""
+    together = (words.text[1:] == words.text[:-1]) & (codes[1:] >= 0) & (codes[:-1] >= 0)
+    return codes[:-1][together].astype(np.int64) * terms + codes[1:][together], words.text[1:][together]
+
+
+def _rows_of(words: PlacedWords, codes: Ints, pairs: Ints, terms: int, n: int) -> Sparse:
+    """Which words and pairs each of n texts has, (n, terms + pairs)."""
+    keys, owner = _pairs_of(words, codes, terms)
+    at = np.minimum(np.searchsorted(pairs, keys), max(len(pairs) - 1, 0))
+    known = pairs[at] == keys if len(pairs) else np.zeros(len(keys), dtype=bool)
+    single = codes >= 0
+    columns = np.concatenate([codes[single], terms + at[known]])
+    owners = np.concatenate([words.text[single], owner[known]])
+    rows = sparse.csr_array((np.ones(len(columns), np.float32), (owners, columns)), shape=(n, terms + len(pairs)))
+    rows.sum_duplicates()
+    rows.data[:] = 1.0
+    return rows
+
+
+def _belief(scores: Floats, secret: Ints, groups: Ints, prior: Floats) -> tuple[float, float]:
+    """The factor that serves held-out scores (n, |S|) best, 0 unless that is clear, and its gain in nats a text."""
+    log_prior, each = np.log(prior), np.arange(len(secret))
+
+    def gains(factor: float) -> Floats:
+        return np.asarray((log_softmax(factor * scores + log_prior, axis=1) - log_prior)[each, secret])
+
+    found = minimize_scalar(lambda factor: -gains(factor).mean(), bounds=(0.0, _UP_TO), method="bounded")
+    own = gains(float(found.x))
+    sums = np.bincount(np.unique(groups, return_inverse=True)[1], own - own.mean())
+    error = float(np.sqrt(np.square(sums).sum())) / len(own)
+    return (float(found.x), float(own.mean())) if own.mean() > _ERRORS * error else (0.0, 0.0)
