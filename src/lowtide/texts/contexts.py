@@ -56,7 +56,7 @@ class PlacedWords:
     @classmethod
     def read(cls, texts: Sequence[str], vocabulary: Vocabulary) -> PlacedWords:
         """Find the words of texts."""
-        clean, index = cleaner(vocabulary.options), {term: place for place, term in enumerate(vocabulary.terms)}
+        clean, index = cleaner(vocabulary.options), vocabulary.columns
         found: list[tuple[int, int, int, int, int, bool, bool]] = []
         for row, text in enumerate(texts):
             before = position = 0

@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -22,6 +23,7 @@ from lowtide.texts.encoder import TextChange, TextEncoder, rewrite
 from lowtide.texts.terms import Term, Vocabulary, find_terms
 from lowtide.types import Bools, Floats, Ints
 
+_PAIRS = 2
 _LONGEST_RUNS = 200  # words of a text whose terms have several words: every set of them is counted anew
 
 
@@ -155,7 +157,40 @@ class TextWords:
         """`max_s |i(s; text)|` (n,) with the words where `kept`, (n, words), not trimmed."""
         if not self.runs:
             return np.abs(self._partial.under(kept)).max(axis=1)
+        if self.vocabulary.options.ngrams == _PAIRS:
+            return np.abs(self._without(kept)).max(axis=1)
         return np.abs(self._counted_anew({int(word): "" for word in np.flatnonzero(~row)} for row in kept)).max(axis=1)
+
+    def _without(self, kept: Bools) -> Floats:
+        """Densities (n, |S|) with the words where `kept`, (n, words), of terms of one or two words."""
+        words, pairs = self._columns
+        n, places = len(kept), len(words)
+        # Words that matter to no term part their neighbours, and are always there.
+        there = np.concatenate([kept, np.ones((n, 1), dtype=bool)], axis=1)[:, self._owners]
+        after = np.where(there, np.arange(places), places)
+        following = np.full((n, places), places)
+        following[:, :-1] = np.minimum.accumulate(after[:, ::-1], axis=1)[:, ::-1][:, 1:]
+        columns = np.stack([np.broadcast_to(words, (n, places)), pairs[np.arange(places), following]], axis=2)
+        rows, place, side = np.nonzero(there[:, :, None] & (columns >= 0))
+        found = columns[rows, place, side]
+        shape = n, len(self.vocabulary)
+        return self._scored(sparse.csr_array((np.ones(len(found), np.float32), (rows, found)), shape=shape))
+
+    @cached_property
+    def _owners(self) -> Ints:
+        """(words of the text,) which of the different words that matter each is; their number, if it is none."""
+        place = {name: number for number, name in enumerate(self.names)}
+        return np.array([place.get(term.text, len(place)) for term in self.sequence], dtype=np.intp)
+
+    @cached_property
+    def _columns(self) -> tuple[Ints, Ints]:
+        """The column of each word of the text, (t,), and of each pair that may come about, (t, t + 1); −1 for none."""
+        index = self.vocabulary.columns
+        names = [term.text for term in self.sequence]
+        words = np.array([index.get(name, -1) for name in names], dtype=np.intp)
+        pairs = np.full((len(names), len(names) + 1), -1, dtype=np.intp)
+        pairs[:, :-1] = [[index.get(f"{first} {second}", -1) for second in names] for first in names]
+        return words, pairs
 
     def flipped(self, kept: Bools) -> Floats:
         """The same (words,) with one word at a time taken out of, or put back into, those where `kept`, (words,)."""
@@ -203,9 +238,13 @@ class TextWords:
         terms = np.fromiter(chain.from_iterable(counts), np.int32, starts[-1])
         times = np.fromiter(chain.from_iterable(one.values() for one in counts), np.float32, starts[-1])
         rows = sparse.csr_array((times, terms, starts), shape=(len(counts), len(index)))
-        with torch.no_grad():
-            scores = self.density.critic.scores(rows)
-            return normalise(scores, torch.from_numpy(np.log(self.density.classes.prior))).double().numpy()
+        return self._scored(rows)
+
+    @torch.no_grad()
+    def _scored(self, rows: Any) -> Floats:
+        """Densities (n, |S|) of sparse counts, not trimmed."""
+        scores = self.density.critic.scores(rows)
+        return normalise(scores, torch.from_numpy(np.log(self.density.classes.prior))).double().numpy()
 
     def rewritten(self, changes: Sequence[Mapping[int, str]]) -> list[Rewritten]:
         """The text, each time with other terms, or none, in the place of some words, cased like them; read afresh."""

@@ -159,6 +159,8 @@ class WordRedrawer:
                 some = chosen[start : start + _AT_ONCE]
                 told = scores.about(codes[some], left[some], right[some], texts.fold[placed.text[some]])
                 telling = np.ptp(told, axis=1) > _FAINT
+                if not telling.any():
+                    continue
                 some, told = some[telling], told[telling]
                 own = placed.text[some]
                 cells = noise.cells("words", texts.ids[own], placed.position[some].astype(np.uint64))

@@ -26,6 +26,7 @@ __all__ = ["Remedy", "Rewritten", "remedy"]
 _ROUNDING = 2e-5  # of single precision: the search keeps this much below the budget
 _SLACK = 1e-9  # of sums of probabilities: a text without words is at 0 up to this
 _SETS = 1 << 11  # sets of words that are tried one by one
+_FEWER_SETS = 1 << 8  # where terms of several words come about by a removal, and are counted anew
 _ROWS = 1 << 9  # of them at once
 _MANY = 256  # words, from which on several are removed in one step
 _LONGEST = 2000  # words of a text for which replacements are sought
@@ -136,7 +137,7 @@ def _smallest(words: TextWords, limit: float) -> tuple[Bools, bool]:
     proven = True
     for fewer in range(1, size):
         tried += comb(len(kept), fewer)
-        if tried > _SETS:
+        if tried > (_FEWER_SETS if words.runs else _SETS):
             return kept, False
         best, leak = _best_of_size(words, fewer)
         if leak <= target:

@@ -35,12 +35,15 @@ class WordScores:
         pairs: (pairs,) sorted, `first · terms + second`.
         weights: (folds + 1, terms + pairs, |S|) of the models that did not see a fold; the last is their mean, for
             texts that none of them has seen. How far they are believed is in them.
+        means: (2, folds + 1, terms, |S|) what the pairs tell on average that begin with a term, and that end with it:
+            that is told by the term, which stays, and not by its neighbour.
         terms: how many terms there are.
         gain: nats a text that they gained on held-out texts.
     """
 
     pairs: Ints = field(repr=False)
     weights: Floats32 = field(repr=False)
+    means: Floats32 = field(repr=False)
     terms: int
     gain: float
 
@@ -61,7 +64,7 @@ class WordScores:
         """
         keys, _ = _pairs_of(words, codes, terms)
         pairs, often = np.unique(keys, return_counts=True)
-        pairs = pairs[often >= _LEAST]
+        pairs, often = pairs[often >= _LEAST], often[often >= _LEAST]
         rows = _rows_of(words, codes, pairs, terms, len(secret))
         folds, classes = int(fold.max()) + 1, len(prior)
         weights = np.zeros((folds + 1, rows.shape[1], classes), dtype=np.float32)
@@ -73,26 +76,41 @@ class WordScores:
         belief, gain = _belief(scores, secret, groups, prior)
         weights *= belief
         weights[folds] = weights[:folds].mean(axis=0)
-        return cls(pairs, weights, terms, gain)
+        return cls(pairs, weights, _means(pairs, often, weights, terms), terms, gain)
 
     def about(self, words: Ints, left: Ints, right: Ints, fold: Ints) -> Floats:
         """Scores (…, |S|) of words between neighbours, all of one shape, by the models of folds of the same shape."""
         found = self.weights[fold, words].astype(np.float64)
-        for first, second in ((left, words), (words, right)):
+        for side, (first, second) in enumerate(((left, words), (words, right))):
             asked = first.astype(np.int64) * self.terms + second
             at = np.minimum(np.searchsorted(self.pairs, asked), len(self.pairs) - 1)
             there = np.flatnonzero((self.pairs[at] == asked) & (first < self.terms) & (second < self.terms))
-            found[there] += self.weights[fold[there], self.terms + at[there]]
+            stays = (first, second)[side][there]
+            found[there] += self.weights[fold[there], self.terms + at[there]] - self.means[side, fold[there], stays]
         return found
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Its numbers, by name."""
-        return {"pairs": self.pairs, "weights": self.weights, "gain": np.array([self.gain])}
+        return {"pairs": self.pairs, "weights": self.weights, "means": self.means, "gain": np.array([self.gain])}
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]], terms: int) -> WordScores:
         """Rebuild it."""
-        return cls(arrays["pairs"].astype(np.int64), arrays["weights"], terms, float(arrays["gain"][0]))
+        numbers = arrays["pairs"].astype(np.int64), arrays["weights"], arrays["means"]
+        return cls(*numbers, terms, float(arrays["gain"][0]))
+
+
+def _means(pairs: Ints, often: Ints, weights: Floats32, terms: int) -> Floats32:
+    """`WordScores.means` of pairs that occur so often, (pairs,)."""
+    folds, _, classes = weights.shape
+    means = np.zeros((2, folds, terms, classes), dtype=np.float32)
+    for side, stays in enumerate((pairs // terms, pairs % terms)):
+        total = np.maximum(np.bincount(stays, often, minlength=terms), 1.0)
+        for fold in range(folds):
+            for k in range(classes):
+                told = np.bincount(stays, often * weights[fold, terms:, k], minlength=terms)
+                means[side, fold, :, k] = told / total
+    return means
 
 
 def _pairs_of(words: PlacedWords, codes: Ints, terms: int) -> tuple[Ints, Ints]:
