@@ -11,6 +11,7 @@ from lowtide import worlds
 from lowtide.density import bag_fitting
 from lowtide.density.artefact import Density
 from lowtide.density.bag_fitting import fit_bag
+from lowtide.density.bag_regression import leans
 from lowtide.density.critics.bag import Bag, average, initial_networks, log_odds
 from lowtide.density.objectives import Options
 from lowtide.errors import LowtideError
@@ -278,3 +279,41 @@ def test_a_fit_on_six_rows_gives_numbers_without_infinities():
     x, _ = exclusive_or(6)
     density = fit(x, [0, 0, 1, 1, 0, 1], steps=4)
     assert np.isfinite(density.density(x)).all()
+
+
+def test_a_regression_is_added_where_terms_tell_beside_one_another():
+    rng = np.random.default_rng(3)
+    n, columns = 3000, 60
+    s = rng.integers(0, 2, n)
+    shown = np.zeros((n, columns), dtype=np.float32)
+    # Ten terms say the same in most rows: each alone is believed too much, and those that differ too little.
+    shown[:, :10] = (rng.random(n) < np.where(s == 1, 0.6, 0.4))[:, None] & (rng.random((n, 10)) < 0.9)
+    shown[:, 10:] = rng.random((n, 50)) < np.where(s[:, None] == 1, 0.06, 0.04)
+    density = fit(sparse.csr_array(shown), s)
+    candidates = density.report.candidates
+    assert "regression" in density.report.chosen
+    assert max(value for name, value in candidates.items() if "regression" in name) > candidates["terms alone, binary"]
+    assert density.report.held_out.value == max(v for name, v in candidates.items() if "regression" in name)
+
+
+def test_what_one_writer_always_says_leans_no_more_than_what_a_text_says():
+    rows = sparse.csr_array(np.repeat(np.eye(3, dtype=np.float32), [40, 40, 40], axis=0))
+    s = np.repeat([0, 0, 1], 40)
+    alone, several = leans(rows, s, 2, np.arange(120)), leans(rows, s, 2, np.repeat([0, 1, 2], [40, 40, 40]))
+    assert (several < alone).all()
+    np.testing.assert_allclose(several[:2], leans(rows[[0, 40, 80]], s[[0, 40, 80]], 2, np.arange(3))[:2], rtol=0.01)
+
+
+def test_networks_that_know_few_columns_answer_prefixes_and_subsets_alike():
+    generator = torch.Generator().manual_seed(0)
+    drawn = [initial_networks(np.arange(1.0, 21.0), 60, 2, generator, known=7) for _ in range(3)]
+    for one in drawn:
+        one["u"], one["E"] = torch.randn(20, 2, generator=generator), 20 * one["E"]
+    critic, x = Bag(torch.arange(20), "log", average(drawn)), bags(30, 20)
+    seen = torch.ones(30, 20, dtype=torch.bool)
+    seen[:, 11:] = False
+    torch.testing.assert_close(critic.prefix_scores(x)[:, 11], critic.scores(x, seen), atol=1e-5, rtol=1e-5)
+    again = Bag.from_saved(critic.settings(), critic.tensors())
+    torch.testing.assert_close(again.scores(x), critic.scores(x))
+    dull = sparse.csr_array(np.eye(20, dtype=np.float32)[:5])  # columns that networks do not know: their own weight
+    torch.testing.assert_close(critic.scores(dull), critic.weights["u"][:5])

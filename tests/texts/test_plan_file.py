@@ -121,7 +121,7 @@ def test_changes_lead_back_to_the_original(plan, file, tmp_path, suffix):
 @pytest.mark.filterwarnings("ignore:left out")
 def test_changes_count_texts_through_all_batches(plan, file, monkeypatch):
     whole = release(plan, file)
-    monkeypatch.setattr("lowtide.texts.dataset.batches", lambda *a, **k: batches(*a, rows=70, **k))
+    monkeypatch.setattr("lowtide.texts.releasing.batches", lambda *a, **k: batches(*a, rows=70, **k))
     parts = release(plan, file)
     assert parts[0].equals(whole[0])
     assert parts[1].equals(whole[1])

@@ -69,7 +69,7 @@ class OwnedTexts(NamedTuple):
         return self._replace(placed=PlacedWords(**some))
 
 
-class Step(NamedTuple):
+class WordStep(NamedTuple):
     """Words on their way: which they are, what each tells about the class of its text, and what may stand for it.
 
     Attributes:
@@ -146,7 +146,7 @@ class WordRedrawer:
 
     def _steps(
         self, scores: WordScores, texts: OwnedTexts, codes: Ints, free: Bools, noise: KeyedNoise
-    ) -> Iterator[tuple[Step, Callable[[int], Floats]]]:
+    ) -> Iterator[tuple[WordStep, Callable[[int], Floats]]]:
         """Some of the words that are `free` (words,) at a time, and where their draws come from.
 
         Draws are keyed by the id of a text and the place of a word in it.
@@ -170,7 +170,7 @@ class WordRedrawer:
                 others = scores.about(proposals.ravel(), *(np.repeat(side, _PROPOSALS) for side in sides))
                 told, others = _normalised(told, others.reshape(*proposals.shape, -1), shares, self.prior)
                 each, classes = np.arange(len(some)), texts.secret[own]
-                yield Step(some, told[each, classes], proposals, shares, others[each, :, classes]), cells.uniform
+                yield WordStep(some, told[each, classes], proposals, shares, others[each, :, classes]), cells.uniform
 
 
 def fit_words(
@@ -240,7 +240,7 @@ def _normalised(told: Floats, others: Floats, shares: Floats, prior: Floats) -> 
     return np.log(own / (own @ prior)[:, None]), np.log(ratios / (ratios @ prior)[:, :, None])
 
 
-def _pick(step: Step, cap: float, uniform: Floats) -> Ints:
+def _pick(step: WordStep, cap: float, uniform: Floats) -> Ints:
     """The proposal (k,) that is taken for each word; where none is below the floor, the one that tells least."""
     weights = step.shares * theory.redraw_weights(step.proposed, -cap)
     total = np.cumsum(weights, axis=1)

@@ -139,12 +139,13 @@ def _posterior(inside: Floats, total: Floats, share: float) -> tuple[Floats, Int
 
 
 def initial_networks(
-    counts: Floats, rows: int, classes: int, generator: torch.Generator, *, width: int = 32
+    counts: Floats, rows: int, classes: int, generator: torch.Generator, *, width: int = 32, known: int = _KNOWN
 ) -> Weights:
-    """One small random network; the scale `c` of a term falls with its document frequency `counts` (columns,)."""
-    hidden, known = 16, np.arange(len(counts))
-    if len(counts) > _KNOWN:
-        known = np.sort(np.argsort(-counts, kind="stable")[:_KNOWN])
+    """One small random network; the scale `c` of a term falls with its document frequency `counts` (columns,).
+
+    It knows the `known` most frequent terms.
+    """
+    hidden, often = 16, np.sort(np.argsort(-counts, kind="stable")[:known])
     # log(rows / df), 1 for a term in one of a hundred rows; frequent terms may still matter together with others, and
     # a term never seen keeps out of the networks.
     idf = np.maximum(np.log((rows + 1.0) / (counts + 1.0)) / np.log(100.0), 0.5)
@@ -153,11 +154,11 @@ def initial_networks(
         return torch.randn(*size, generator=generator) * scale
 
     place, scale = np.zeros(len(counts), dtype=np.int64), np.zeros(len(counts), dtype=np.float32)
-    place[known], scale[known] = np.arange(len(known)), np.where(counts > 0, idf, 0.0)[known]
+    place[often], scale[often] = np.arange(len(often)), np.where(counts > 0, idf, 0.0)[often]
     return {
-        **({"e": torch.from_numpy(place)} if len(known) < len(counts) else {}),
+        **({"e": torch.from_numpy(place)} if len(often) < len(counts) else {}),
         "c": torch.from_numpy(scale),
-        "E": normal(0.05, len(known), width),
+        "E": normal(0.05, len(often), width),
         "b": normal(0.1, 1, 1, width),
         "V": normal((2 / width) ** 0.5, 1, width, hidden),
         "a": torch.zeros(1, 1, hidden),
