@@ -10,8 +10,9 @@ from scipy import sparse
 from lowtide import worlds
 from lowtide.density import bag_fitting
 from lowtide.density.artefact import Density
-from lowtide.density.bag_fitting import fit_bag
-from lowtide.density.bag_regression import leans
+from lowtide.density.bag_fitting import Added, fit_bag
+from lowtide.density.bag_regression import PENALTIES, leans
+from lowtide.density.bag_training import BagData, TermStart
 from lowtide.density.critics.bag import Bag, average, initial_networks, log_odds
 from lowtide.density.objectives import Options
 from lowtide.errors import LowtideError
@@ -281,19 +282,19 @@ def test_a_fit_on_six_rows_gives_numbers_without_infinities():
     assert np.isfinite(density.density(x)).all()
 
 
-def test_a_regression_is_added_where_terms_tell_beside_one_another():
-    rng = np.random.default_rng(3)
-    n, columns = 3000, 60
-    s = rng.integers(0, 2, n)
-    shown = np.zeros((n, columns), dtype=np.float32)
-    # Ten terms say the same in most rows: each alone is believed too much, and those that differ too little.
-    shown[:, :10] = (rng.random(n) < np.where(s == 1, 0.6, 0.4))[:, None] & (rng.random((n, 10)) < 0.9)
-    shown[:, 10:] = rng.random((n, 50)) < np.where(s[:, None] == 1, 0.06, 0.04)
-    density = fit(sparse.csr_array(shown), s)
-    candidates = density.report.candidates
-    assert "regression" in density.report.chosen
-    assert max(value for name, value in candidates.items() if "regression" in name) > candidates["terms alone, binary"]
-    assert density.report.held_out.value == max(v for name, v in candidates.items() if "regression" in name)
+def test_a_regression_is_added_where_it_reads_more_and_not_to_the_law_itself(world):
+    x, s = world.sample(6000, seed=5)
+    rows, n = sparse.csr_array(x, dtype=np.float32), 4000
+    data = BagData(rows, s, np.arange(len(s)), np.log(world.prior), 0, "dv", 0, 1)
+    train, watched = data.take(np.arange(n)), data.take(np.arange(n, len(s)))
+    start, law = TermStart("counts", 1.0), torch.from_numpy(world.density(x[n:]))
+    added, mixed, _ = bag_fitting._best_regression(train, watched, start, torch.zeros_like(law), 1000)
+    assert added.penalty in PENALTIES
+    reached = bag_fitting._own(mixed, watched)[1000:].mean()
+    assert reached > 0.75 * world.density(x[n:])[np.arange(len(s) - n), s[n:]][1000:].mean()
+    added, mixed, _ = bag_fitting._best_regression(train, watched, start, law, 1000)
+    assert added == Added()
+    assert mixed is law
 
 
 def test_what_one_writer_always_says_leans_no_more_than_what_a_text_says():
