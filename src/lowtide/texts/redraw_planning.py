@@ -16,6 +16,7 @@ from lowtide.texts.planning import TextProblem
 from lowtide.texts.redraw_policy import KnownTexts, RedrawWords
 from lowtide.texts.redrawing import OwnedTexts, fit_words
 from lowtide.texts.rewriting import rewritten
+from lowtide.texts.word_scores import spelled
 from lowtide.training import one_thread
 from lowtide.types import Bools, Ints
 
@@ -58,6 +59,7 @@ def rehearse_words(problem: TextProblem, *, kept: float | None, with_names: bool
         redrawer, codes = fit_words(
             owned,
             kinds,
+            spelled(vocabulary.terms),
             groups,
             prior,
             problem.rehearsal,

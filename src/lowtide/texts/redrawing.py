@@ -23,6 +23,7 @@ from lowtide.texts.word_scores import WordScores
 from lowtide.theory import redraw as theory
 from lowtide.types import Bools, Floats, Ints
 
+Sparse = Any  # scipy.sparse.csr_array, which carries no types
 PASSES = 3
 _PROPOSALS = 16
 _ROUNDS = 5  # of fitting margins in turn; densities of words are small, and few rounds do
@@ -176,6 +177,7 @@ class WordRedrawer:
 def fit_words(
     texts: OwnedTexts,
     kinds: WordKinds,
+    spelling: Sparse,
     groups: Ints,
     prior: Floats,
     noise: KeyedNoise,
@@ -189,6 +191,7 @@ def fit_words(
     Args:
         texts: their words, classes, folds and ids.
         kinds: what may be done to each term.
+        spelling: (terms, runs) how the terms are written.
         groups: (n,) their writers, of whom each is in one fold.
         prior: (|S|,) shares of the classes.
         noise: of the rehearsal.
@@ -199,12 +202,12 @@ def fit_words(
     Returns:
         What redraws, and the words (words,) that it releases of these texts.
     """
-    placed, terms = texts.placed, len(kinds.drawn)
+    placed = texts.placed
     laws = [ContextLaw.learn(placed, kinds.drawn & side) for side in (~kinds.hashtags, kinds.hashtags)]
     made, codes = WordRedrawer(kinds, laws[0], laws[1], (), prior, with_names), placed.codes.copy()
     passes: list[WordPass] = []
     for number in range(PASSES):
-        scores = WordScores.fit(placed, codes, texts.secret, texts.fold, groups, prior, terms)
+        scores = WordScores.fit(placed, codes, texts.secret, texts.fold, groups, prior, spelling)
         tick((number + 0.3) / PASSES)
         cap = 0.0
         if most < 1 and scores.gain:

@@ -1,4 +1,7 @@
-"""What words tell in their places: regressions on words and pairs of neighbours, cross-fitted over writers.
+"""What words tell in their places: regressions on words, their spelling and pairs of neighbours, over writers.
+
+The spelling of a word, by the runs of three characters it is made of, tells what a rare word has in common with others;
+as a sum over the runs it is a part of the score of the word.
 
 Each fold of the texts is scored by a regression that did not see its writers. How far the scores are believed is found
 on these held-out answers, and is 0 where they say nothing.
@@ -6,7 +9,7 @@ on these held-out answers, and is 0 where they say nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
+from sklearn.feature_extraction.text import CountVectorizer
 
 from lowtide.density.bag_regression import regress
 from lowtide.texts.contexts import PlacedWords
@@ -22,6 +26,7 @@ from lowtide.types import Floats, Floats32, Ints
 
 Sparse = Any  # scipy.sparse.csr_array, which carries no types
 _PENALTY = 0.1
+_RUN = 3  # characters
 _LEAST = 2  # occurrences of a pair that is known
 _UP_TO = 1.5  # times the scores
 _ERRORS = 2.0
@@ -49,7 +54,7 @@ class WordScores:
 
     @classmethod
     def fit(
-        cls, words: PlacedWords, codes: Ints, secret: Ints, fold: Ints, groups: Ints, prior: Floats, terms: int
+        cls, words: PlacedWords, codes: Ints, secret: Ints, fold: Ints, groups: Ints, prior: Floats, spelling: Sparse
     ) -> WordScores:
         """Fit to n texts, of which each fold is scored by a model of the others.
 
@@ -60,19 +65,23 @@ class WordScores:
             fold: (n,) the fold of each.
             groups: (n,) texts of one writer.
             prior: (|S|,) shares of the classes.
-            terms: how many terms there are.
+            spelling: (terms, runs) how the terms are written; see `spelled`.
         """
+        terms = spelling.shape[0]
         keys, _ = _pairs_of(words, codes, terms)
         pairs, often = np.unique(keys, return_counts=True)
         pairs, often = pairs[often >= _LEAST], often[often >= _LEAST]
-        rows = _rows_of(words, codes, pairs, terms, len(secret))
+        single = _rows_of(words, codes, pairs, terms, len(secret))
+        rows = sparse.csr_array(sparse.hstack([single, single[:, :terms] @ spelling], format="csr"))
         folds, classes = int(fold.max()) + 1, len(prior)
-        weights = np.zeros((folds + 1, rows.shape[1], classes), dtype=np.float32)
+        weights = np.zeros((folds + 1, single.shape[1], classes), dtype=np.float32)
         scores = np.zeros((len(secret), classes))
         for k in range(folds):
             rest, held = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-            weights[k] = regress(rows[rest], secret[rest], classes, groups[rest], "binary", _PENALTY)
-            scores[held] = rows[held] @ weights[k]
+            found = regress(rows[rest], secret[rest], classes, groups[rest], "counts", _PENALTY)
+            weights[k] = found[: single.shape[1]]
+            weights[k, :terms] += spelling @ found[single.shape[1] :]
+            scores[held] = rows[held] @ found
         belief, gain = _belief(scores, secret, groups, prior)
         weights *= belief
         weights[folds] = weights[:folds].mean(axis=0)
@@ -98,6 +107,15 @@ class WordScores:
         """Rebuild it."""
         numbers = arrays["pairs"].astype(np.int64), arrays["weights"], arrays["means"]
         return cls(*numbers, terms, float(arrays["gain"][0]))
+
+
+def spelled(terms: Sequence[str]) -> Sparse:
+    """How terms are written, (terms, runs): how often each has every run of three characters that several have."""
+    runs = CountVectorizer(analyzer="char", ngram_range=(_RUN, _RUN), min_df=min(2, len(terms)), lowercase=False)
+    try:
+        return sparse.csr_array(runs.fit_transform([f" {term} " for term in terms]), dtype=np.float32)
+    except ValueError:  # no run is in two terms
+        return sparse.csr_array((len(terms), 0), dtype=np.float32)
 
 
 def _means(pairs: Ints, often: Ints, weights: Floats32, terms: int) -> Floats32:
