@@ -28,6 +28,7 @@ from lowtide.interface import NATS_PER_BIT
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.texts.attackers import fit_logistic, log_odds
 from lowtide.texts.contexts import PlacedWords
+from lowtide.texts.hider import TextHider
 from lowtide.texts.planner import TextSettings
 from lowtide.texts.terms import TermOptions, Vocabulary
 from lowtide.types import Floats, Ints
@@ -107,6 +108,8 @@ def released(way: Way, corpus: Corpus) -> Released:
     noise = KeyedNoise(np.random.SeedSequence([corpus.seed, 3]).generate_state(KEY_BYTES // 4).tobytes())
     ids = np.arange(len(corpus.texts))
     if way.policy == "redraw":
+        if not isinstance(made.hider_, TextHider):
+            raise LowtideError("texts were expected")
         release = made.hider_.redraw(corpus.texts, corpus.party, noise=noise, ids=ids)
     else:
         release = made.hider_.transform(corpus.texts, noise=noise, ids=ids)

@@ -24,7 +24,8 @@ from lowtide.texts.terms import Term, Vocabulary, find_terms
 from lowtide.types import Bools, Floats, Ints
 
 _PAIRS = 2
-_LONGEST_RUNS = 200  # words of a text whose terms have several words: every set of them is counted anew
+LONGEST_RUNS = 200  # words of a text up to which every set of them is counted anew, where terms have several words
+_MOST_RUNS = 400  # different words of a longer one
 
 
 class PartialText:
@@ -144,19 +145,26 @@ class TextWords:
             if term.text in matter:
                 places.setdefault(term.text, []).append(term)
         self.names, self.places = list(places), list(places.values())
-        if self.runs and len(self.sequence) > _LONGEST_RUNS:
+        self.long = self.runs and len(self.sequence) > LONGEST_RUNS
+        if self.long and len(self.names) > _MOST_RUNS:
             raise LowtideError(
-                f"with terms of several words, remedies are for texts of up to {_LONGEST_RUNS} words, "
-                f"got {len(self.sequence)}; give it in parts"
+                f"with terms of several words, remedies are for texts of up to {_MOST_RUNS} different words, got "
+                f"{len(self.names)}; give it in parts"
             )
-        if not self.runs:
-            columns = np.array([vocabulary.index(name) for name in self.names], dtype=np.intp)
-            self._partial = PartialText(density, columns, np.array([len(one) for one in self.places], dtype=np.float32))
+        if not self.runs or self.long:
+            times = Counter(term.text for term in found if term.text in vocabulary)
+            names = list(times) if self.long else self.names
+            columns = np.array([vocabulary.index(name) for name in names], dtype=np.intp)
+            self._partial = PartialText(density, columns, np.array([times[name] for name in names], dtype=np.float32))
+            self._of_terms = [np.array([self.names.index(word) for word in name.split(" ")]) for name in names]
 
     def leaks(self, kept: Bools) -> Floats:
         """`max_s |i(s; text)|` (n,) with the words where `kept`, (n, words), not trimmed."""
         if not self.runs:
             return np.abs(self._partial.under(kept)).max(axis=1)
+        if self.long:  # a pair that comes about by a removal is not counted; the text is read afresh in the end
+            terms = np.stack([kept[:, of].all(axis=1) for of in self._of_terms], axis=1)
+            return np.abs(self._partial.under(terms)).max(axis=1)
         if self.vocabulary.options.ngrams == _PAIRS:
             return np.abs(self._without(kept)).max(axis=1)
         return np.abs(self._counted_anew({int(word): "" for word in np.flatnonzero(~row)} for row in kept)).max(axis=1)

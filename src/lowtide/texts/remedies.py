@@ -18,7 +18,7 @@ from lowtide.density.artefact import Density
 from lowtide.formatting import printable
 from lowtide.interface import NATS_PER_BIT
 from lowtide.texts.cleaning import checked
-from lowtide.texts.partial import Rewritten, TextWords, text_vocabulary
+from lowtide.texts.partial import LONGEST_RUNS, Rewritten, TextWords, text_vocabulary
 from lowtide.types import Bools, Floats
 
 __all__ = ["Remedy", "Rewritten", "remedy"]
@@ -198,7 +198,7 @@ def _best_of_size(words: TextWords, size: int) -> tuple[Bools, float]:
 
 def _replacements(words: TextWords, chosen: list[int], limit: float) -> tuple[tuple[str, ...], ...]:
     """For each chosen word up to three terms to write instead, the first of all of them together; none if none do."""
-    if len(chosen) > _REPLACED or len(words.sequence) > _LONGEST:
+    if len(chosen) > _REPLACED or len(words.sequence) > (LONGEST_RUNS if words.runs else _LONGEST):
         return ()
     target = max(limit - _ROUNDING, 0.0)
     options = _options(words, chosen, target)
