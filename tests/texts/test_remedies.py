@@ -220,8 +220,16 @@ def test_terms_of_several_words_are_counted_anew():
     run = remedy(density, "Tax cut", budget=0.2)
     assert len(run.words) == 1
     assert run.reached
-    with pytest.raises(LowtideError, match="in parts"):
-        remedy(density, "tax cut " * 101, budget=0.2)
+    assert remedy(density, "tax cut " * 101, budget=0.2).reached
+    many = tuple(f"w{k}" for k in range(401))
+    density = of_texts(
+        many,
+        {"u": torch.ones(401, 2) * torch.tensor([1.0, 0.0])},
+        [0.5, 0.5],
+        options=density.encoder.vocabulary.options,
+    )
+    with pytest.raises(LowtideError, match="401; give it in parts"):
+        remedy(density, " ".join(many), budget=0.2)
 
 
 def test_the_search_says_when_it_has_proven_nothing(monkeypatch):
