@@ -80,7 +80,7 @@ class Corpus:
 
 def releases(parts: Any, *, quick: bool, seed: int) -> list[Released]:
     """Judge our fixed policy and what people would do without it, at several shares of words kept."""
-    corpus = _some(parts, quick, seed)
+    corpus = corpus_of(parts, *((LEARNT // 10, TESTED // 10) if quick else (LEARNT, TESTED)), seed)
     tide = TIDE(TermOptions(min_count=2), progress=False)
     hider = Obfuscator(tide, kept=AT, settings=TextSettings(attackers=("words",)), progress=False)
     start = monotonic()
@@ -99,11 +99,12 @@ def releases(parts: Any, *, quick: bool, seed: int) -> list[Released]:
     return found
 
 
-def _some(parts: Any, quick: bool, seed: int) -> Corpus:
+def corpus_of(parts: Any, learnt: int, tested: int, seed: int) -> Corpus:
+    """So many tweets to learn from, and so many of other authors to test on."""
     rng = np.random.default_rng(np.random.SeedSequence([seed, 0x7EE7]))
     texts: list[str] = []
     party, authors, test = [], [], []
-    for names, most in ((("train", "val"), LEARNT), (("test",), TESTED)):
+    for names, most in ((("train", "val"), learnt), (("test",), tested)):
         pool = [
             (text, side, author)
             for name in names
@@ -111,7 +112,7 @@ def _some(parts: Any, quick: bool, seed: int) -> Corpus:
                 parts[name][0].texts, parts[name][1], parts[name][0].groups.to_pylist(), strict=True
             )
         ]
-        for row in np.sort(rng.permutation(len(pool))[: most // (10 if quick else 1)]):
+        for row in np.sort(rng.permutation(len(pool))[:most]):
             texts.append(pool[row][0])
             party.append(pool[row][1])
             authors.append(pool[row][2])

@@ -43,6 +43,7 @@ FIRST = {
     "text planning rows": 3388990570,
     "text sample": 557909013,
     "text rehearsal": 2169627033,
+    "text redraw folds": 1165557280,
     "text report": 2867060361,
     "text explanation": 303481587,
 }

@@ -270,6 +270,7 @@ STREAMS = MappingProxyType(
         "text planning rows": 0x7E2,
         "text sample": 0x7E3,
         "text rehearsal": 0x7E0D,
+        "text redraw folds": 0x7E4,
         "text report": 0x7E7,
         "text explanation": 0xA2F1,
     }

@@ -332,7 +332,7 @@ def test_texts_that_cannot_be_learnt_from_are_refused(refused, corpus, tmp_path)
         (("--stop", "missing.txt"), "file of words"),
         (("--without", "nonsense"), "'hashtags'"),
         (("--mechanism", "nonsense"), "'drop', 'mask', 'replace'"),
-        (("--policy", "sequential"), "'fixed', 'paper'"),
+        (("--policy", "sequential"), "'fixed', 'redraw', 'paper'"),
         (("--min-count", 9999), "min_count"),
         (("--kept", 1.5), "kept must lie in"),
         (("--kept", 0.8, "--budget", "0.1"), "not both"),

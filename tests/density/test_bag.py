@@ -10,7 +10,9 @@ from scipy import sparse
 from lowtide import worlds
 from lowtide.density import bag_fitting
 from lowtide.density.artefact import Density
-from lowtide.density.bag_fitting import fit_bag
+from lowtide.density.bag_fitting import Added, fit_bag
+from lowtide.density.bag_regression import PENALTIES, leans
+from lowtide.density.bag_training import BagData, TermStart
 from lowtide.density.critics.bag import Bag, average, initial_networks, log_odds
 from lowtide.density.objectives import Options
 from lowtide.errors import LowtideError
@@ -278,3 +280,41 @@ def test_a_fit_on_six_rows_gives_numbers_without_infinities():
     x, _ = exclusive_or(6)
     density = fit(x, [0, 0, 1, 1, 0, 1], steps=4)
     assert np.isfinite(density.density(x)).all()
+
+
+def test_a_regression_is_added_where_it_reads_more_and_not_to_the_law_itself(world):
+    x, s = world.sample(6000, seed=5)
+    rows, n = sparse.csr_array(x, dtype=np.float32), 4000
+    data = BagData(rows, s, np.arange(len(s)), np.log(world.prior), 0, "dv", 0, 1)
+    train, watched = data.take(np.arange(n)), data.take(np.arange(n, len(s)))
+    start, law = TermStart("counts", 1.0), torch.from_numpy(world.density(x[n:]))
+    added, mixed, _ = bag_fitting._best_regression(train, watched, start, torch.zeros_like(law), 1000)
+    assert added.penalty in PENALTIES
+    reached = bag_fitting._own(mixed, watched)[1000:].mean()
+    assert reached > 0.75 * world.density(x[n:])[np.arange(len(s) - n), s[n:]][1000:].mean()
+    added, mixed, _ = bag_fitting._best_regression(train, watched, start, law, 1000)
+    assert added == Added()
+    assert mixed is law
+
+
+def test_what_one_writer_always_says_leans_no_more_than_what_a_text_says():
+    rows = sparse.csr_array(np.repeat(np.eye(3, dtype=np.float32), [40, 40, 40], axis=0))
+    s = np.repeat([0, 0, 1], 40)
+    alone, several = leans(rows, s, 2, np.arange(120)), leans(rows, s, 2, np.repeat([0, 1, 2], [40, 40, 40]))
+    assert (several < alone).all()
+    np.testing.assert_allclose(several[:2], leans(rows[[0, 40, 80]], s[[0, 40, 80]], 2, np.arange(3))[:2], rtol=0.01)
+
+
+def test_networks_that_know_few_columns_answer_prefixes_and_subsets_alike():
+    generator = torch.Generator().manual_seed(0)
+    drawn = [initial_networks(np.arange(1.0, 21.0), 60, 2, generator, known=7) for _ in range(3)]
+    for one in drawn:
+        one["u"], one["E"] = torch.randn(20, 2, generator=generator), 20 * one["E"]
+    critic, x = Bag(torch.arange(20), "log", average(drawn)), bags(30, 20)
+    seen = torch.ones(30, 20, dtype=torch.bool)
+    seen[:, 11:] = False
+    torch.testing.assert_close(critic.prefix_scores(x)[:, 11], critic.scores(x, seen), atol=1e-5, rtol=1e-5)
+    again = Bag.from_saved(critic.settings(), critic.tensors())
+    torch.testing.assert_close(again.scores(x), critic.scores(x))
+    dull = sparse.csr_array(np.eye(20, dtype=np.float32)[:5])  # columns that networks do not know: their own weight
+    torch.testing.assert_close(critic.scores(dull), critic.weights["u"][:5])

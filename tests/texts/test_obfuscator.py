@@ -12,9 +12,9 @@ from lowtide.density.artefact import TermConditionals
 from lowtide.disclose.budget import load_hider
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.errors import LowtideError
+from lowtide.texts.hider import TextHider
 from lowtide.texts.planner import TextSettings
 from lowtide.texts.policies import PaperTerms
-from lowtide.texts.rewriting import TextHider
 from lowtide.texts.terms import TermOptions, Vocabulary
 from lowtide.worlds.text import naive_bayes_text
 
@@ -151,7 +151,7 @@ def test_bad_options_are_refused():
         Obfuscator(keep=["ba"], hide=["BA"]).fit(TEXTS, S)
     with pytest.raises(LowtideError, match="entry 1 of hide"):
         Obfuscator(hide=["ba", "two words"]).fit(TEXTS, S)
-    with pytest.raises(LowtideError, match="policy must be one of 'fixed', 'paper', got 'sequential'"):
+    with pytest.raises(LowtideError, match="policy must be one of 'fixed', 'redraw', 'paper', got 'sequential'"):
         Obfuscator(policy="sequential").fit(TEXTS, S)
     with pytest.raises(LowtideError, match="leave lam and delta out"):
         Obfuscator(lam=1.0).fit(TEXTS, S)

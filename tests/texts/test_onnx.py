@@ -33,12 +33,13 @@ def of_texts(critic, trim=8.0):
     return Density(Classes(("a", "b", "é"), WORLD.prior), one_per_column(TERMS), critic, trim, encoder)
 
 
-def bag(weighting, *, networks, trim=8.0):
+def bag(weighting, *, networks, trim=8.0, known=None):
+    """A critic, whose networks know the `known` most frequent terms, or all."""
     generator = torch.Generator().manual_seed(0)
     weights = {"u": torch.from_numpy(np.log(WORLD.frequencies).T).float()}
     if networks:
         counts = np.random.default_rng(0).integers(0, 50, TERMS).astype(float)
-        drawn = [initial_networks(counts, 60, 3, generator) for _ in range(4)]
+        drawn = [initial_networks(counts, 60, 3, generator, known=known or TERMS) for _ in range(4)]
         weights = average([{**one, **weights, "E": 20 * one["E"]} for one in drawn])
     return of_texts(Bag(torch.arange(TERMS), weighting, weights), trim)
 
@@ -67,6 +68,7 @@ def run(folder, texts):
 DENSITIES = {
     "networks": bag("log", networks=True),
     "networks, counts, trimmed": bag("counts", networks=True, trim=0.5),
+    "networks that know few terms": bag("log", networks=True, known=40),
     "terms alone": bag("binary", networks=False),
     "terms alone, log": bag("log", networks=False),
     "null": of_texts(Null(3, TERMS)),

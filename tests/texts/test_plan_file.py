@@ -13,8 +13,8 @@ from lowtide.disclose.noise import KeyedNoise
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError
 from lowtide.table_files.reading import batches, read
-from lowtide.texts.dataset import TextJob
 from lowtide.texts.options import TextOptions
+from lowtide.texts.releasing import TextJob
 from lowtide.texts.rewriting import rebuild
 
 PLAIN = [head + tail for head in ("ba", "do", "fi", "gu") for tail in ("lan", "mor", "nit", "pel", "ras", "vik")]
@@ -121,7 +121,7 @@ def test_changes_lead_back_to_the_original(plan, file, tmp_path, suffix):
 @pytest.mark.filterwarnings("ignore:left out")
 def test_changes_count_texts_through_all_batches(plan, file, monkeypatch):
     whole = release(plan, file)
-    monkeypatch.setattr("lowtide.texts.dataset.batches", lambda *a, **k: batches(*a, rows=70, **k))
+    monkeypatch.setattr("lowtide.texts.releasing.batches", lambda *a, **k: batches(*a, rows=70, **k))
     parts = release(plan, file)
     assert parts[0].equals(whole[0])
     assert parts[1].equals(whole[1])

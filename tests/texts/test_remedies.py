@@ -16,6 +16,7 @@ from lowtide.features import one_per_column
 from lowtide.labels import Classes
 from lowtide.texts import remedies
 from lowtide.texts.encoder import TextEncoder
+from lowtide.texts.partial import TextWords
 from lowtide.texts.remedies import remedy
 from lowtide.texts.terms import TermOptions, Vocabulary, find_terms
 
@@ -219,8 +220,16 @@ def test_terms_of_several_words_are_counted_anew():
     run = remedy(density, "Tax cut", budget=0.2)
     assert len(run.words) == 1
     assert run.reached
-    with pytest.raises(LowtideError, match="in parts"):
-        remedy(density, "tax cut " * 101, budget=0.2)
+    assert remedy(density, "tax cut " * 101, budget=0.2).reached
+    many = tuple(f"w{k}" for k in range(401))
+    density = of_texts(
+        many,
+        {"u": torch.ones(401, 2) * torch.tensor([1.0, 0.0])},
+        [0.5, 0.5],
+        options=density.encoder.vocabulary.options,
+    )
+    with pytest.raises(LowtideError, match="401; give it in parts"):
+        remedy(density, " ".join(many), budget=0.2)
 
 
 def test_the_search_says_when_it_has_proven_nothing(monkeypatch):
@@ -260,3 +269,17 @@ def test_no_rewriting_makes_a_text_leak_more(parts):
     assert found.reached
     if found.replaced is not None:
         assert leak(density, found.replaced.text) <= 0.3
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=14), st.integers(0, 2**20))
+@settings(deadline=None, max_examples=30)
+def test_pairs_that_come_about_by_a_removal_are_counted(sequence, seed):
+    names = [*"abcdef", *(f"{first} {second}" for first in "abcde" for second in "abcde")]
+    u = torch.randn(len(names), 3, generator=torch.Generator().manual_seed(2))
+    density = of_texts(names, {"u": u}, [0.2, 0.3, 0.5], weighting="log", options=TermOptions(ngrams=2))
+    words = TextWords(density, " ".join("abcdeg"[number] for number in sequence))
+    kept = np.random.default_rng(seed).random((6, len(words.names))) < 0.6
+    for row, found in zip(kept, words.leaks(kept), strict=True):
+        gone = {name for name, stays in zip(words.names, row, strict=True) if not stays}
+        left = " ".join(term.text for term in words.sequence if term.text not in gone)
+        assert found == pytest.approx(leak(density, left), abs=1e-5)

@@ -3,9 +3,9 @@
 The start is what each term tells alone, shrunk by empirical Bayes: the law of the log-odds over the vocabulary is
 itself estimated, so that a vocabulary of mostly neutral terms pulls rare terms to 0 and leaves frequent ones alone. One
 number then scales it down for evidence that terms repeat. From there networks and terms are trained together; they are
-kept only as far as held-out rows clearly ask for it, and the whole critic only if it beats g = 0 on rows that chose
-nothing else. Rows of one group (the texts of one writer) are held out together, or a writer's habits would pass for
-what is common to a class.
+kept only as far as held-out rows clearly ask for it. So is a regression on weighted terms that is added to them. The
+whole critic is kept only if it beats g = 0 on rows that chose nothing else. Rows of one group (the texts of one writer)
+are held out together, or a writer's habits would pass for what is common to a class.
 """
 
 from dataclasses import dataclass, replace
@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import torch
 from scipy import sparse
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from scipy.stats import t as student
 from torch import Tensor
 
 from lowtide.checks import LowtideError, check_shape
 from lowtide.density.artefact import FitReport
+from lowtide.density.bag_regression import PENALTIES, regress
 from lowtide.density.bag_training import BATCH, BagData, BagTrainer, Kept, TermStart
 from lowtide.density.critics.bag import WEIGHTINGS, Bag, Weighting, average, log_odds
 from lowtide.density.critics.base import Critic, Null
@@ -45,15 +46,29 @@ _UP_TO = 1.5  # times the scores, when it is asked how far to believe them
 
 
 @dataclass(frozen=True)
+class Added:
+    """A regression to be added: its penalty, and the factors of what it is added to and of its own scores.
+
+    A penalty of 0 stands for none.
+    """
+
+    penalty: float = 0.0
+    base: float = 1.0
+    own: float = 0.0
+
+
+@dataclass(frozen=True)
 class BagChoice:
     """What the held-out rows ask for: a start, steps of training (0: terms alone), how far to believe, and figures.
 
-    `held_out` (n,) are the densities of rows that validate, each at its own class, and `groups` (n,) their groups.
+    `added` is the regression. `held_out` (n,) are the densities of rows that validate, each at its own class, and
+    `groups` (n,) their groups.
     """
 
     start: TermStart
     steps: int
     belief: float
+    added: Added
     held_out: Floats
     groups: Ints
     training: float
@@ -99,7 +114,8 @@ def fit_bag(
     weights = _refit(data, choice, checkpoints, options.progress)
     checkpoints.clear()
     what = "terms and networks" if choice.steps else "terms alone"
-    name = f"bag: {what}, {choice.start.weighting} weights"
+    more = " and a regression" if choice.added.penalty else ""
+    name = f"bag: {what}{more}, {choice.start.weighting} weights"
     report = FitReport(name, choice.converged, held_out, choice.training, choice.candidates)
     return Bag(torch.tensor(features.groups), choice.start.weighting, weights), report
 
@@ -140,13 +156,44 @@ def _choose(data: BagData, checkpoints: Checkpoints, show: bool | None) -> BagCh
     at = _earliest(curve[:, : len(stop)], watched.groups[: len(stop)])
     # Members overstate together what their mean may be trusted with; terms alone have their factor already.
     belief = _belief(scores[at - 1], watched, len(stop)) if at else 1.0
-    chosen = _own(belief * scores[at - 1], watched) if at else curve[0]
+    base = belief * scores[at - 1] if at else _alone(odds * start.factor, start.weighting).scores(watched.rows).double()
+    added, mixed, regressions = _best_regression(train, watched, start, base, len(stop))
+    chosen = _own(mixed, watched)
     finals, trained = slice(len(stop), len(stop) + len(final)), slice(len(stop) + len(final), None)
     candidates = {f"terms alone, {name}": float(values[finals].mean()) for name, values in gains.items()}
-    candidates["terms and networks"] = float((chosen if at else curve[-1])[finals].mean())
+    candidates["terms and networks"] = float((_own(base, watched) if at else curve[-1])[finals].mean())
+    candidates |= {name: float(values[finals].mean()) for name, values in regressions.items()}
     training, converged = float(chosen[trained].mean()), at < len(curve) - 1
     figures = chosen[finals], watched.groups[finals], training, converged, {"null": 0.0, **candidates}
-    return BagChoice(start, at * every, belief, *figures)
+    return BagChoice(start, at * every, belief, added, *figures)
+
+
+def _best_regression(
+    train: BagData, watched: BagData, start: TermStart, base: Tensor, stop: int
+) -> tuple[Added, Tensor, dict[str, Floats]]:
+    """The regression to add to scores `base` (n, |S|), if the first `stop` watched rows clearly ask for one.
+
+    Also the scores with it, (n, |S|), and the gains (n,) with every regression that was tried, by name.
+    """
+    before, seen = _own(base, watched)[:stop], watched.take(np.arange(stop))
+    best, mixed, found = Added(), base, {}
+    least = 0.0
+    for penalty in PENALTIES:
+        weights = regress(train.rows, train.s, len(train.log_prior), train.groups, start.weighting, penalty)
+        own = _alone(weights, start.weighting).scores(watched.rows).double()
+
+        def loss(factors: Floats, own: Tensor = own) -> float:
+            return -float(_own(factors[0] * base[:stop] + factors[1] * own[:stop], seen).mean())
+
+        factors = minimize(loss, np.array([0.5, 0.5]), method="L-BFGS-B", bounds=[(0.0, _UP_TO)] * 2).x
+        together = factors[0] * base + factors[1] * own
+        gains = _own(together, watched)
+        found[f"with a regression, C = {penalty:g}"] = gains
+        more = gains[:stop] - before
+        if more.mean() > max(least, _error(more, seen.groups)):
+            least = float(more.mean())
+            best, mixed = Added(penalty, float(factors[0]), float(factors[1])), together
+    return best, mixed, found
 
 
 def _watch(
@@ -218,15 +265,26 @@ def _refit(data: BagData, choice: BagChoice, checkpoints: Checkpoints, show: boo
     """The chosen critic's weights from all rows."""
     odds = log_odds(data.rows, data.s, len(data.log_prior), choice.start.weighting, groups=data.groups)
     if choice.steps == 0:
-        return _alone(odds * choice.start.factor, choice.start.weighting).weights
-    members = []
-    with progress_bar("fitting on all rows", choice.steps * data.members, show) as tick:
-        for member in range(data.members):
-            trainer = BagTrainer(data, choice.start, odds, member)
-            trainer.run(choice.steps, "refit", checkpoints, lambda one, _: tick(one.member * choice.steps + one.done))
-            members.append(trainer.critic().weights)
-    weights = average(members)
-    return {name: choice.belief * value if name in ("u", "U") else value for name, value in weights.items()}
+        weights = _alone(odds * choice.start.factor, choice.start.weighting).weights
+    else:
+        members = []
+        with progress_bar("fitting on all rows", choice.steps * data.members, show) as tick:
+            for member in range(data.members):
+                trainer = BagTrainer(data, choice.start, odds, member)
+                trainer.run(
+                    choice.steps, "refit", checkpoints, lambda one, _: tick(one.member * choice.steps + one.done)
+                )
+                members.append(trainer.critic().weights)
+        weights = average(members)
+    added = choice.added
+    weights = {
+        name: choice.belief * added.base * value if name in ("u", "U") else value for name, value in weights.items()
+    }
+    if added.penalty:
+        start = choice.start.weighting
+        more = regress(data.rows, data.s, len(data.log_prior), data.groups, start, added.penalty)
+        weights["u"] = weights["u"] + torch.from_numpy(added.own * more).float()
+    return weights
 
 
 def _alone(odds: Floats, weighting: Weighting) -> Bag:

@@ -80,7 +80,7 @@ class BagTrainer:
         networks = initial_networks(present, len(data.s), len(data.log_prior), generator, width=width)
         alone = torch.from_numpy(odds * (start.factor * _HEADROOM)).float()
         self.weights: dict[str, Tensor] = {"u": alone, **networks}
-        self.learned = [name for name in self.weights if name != "c"]
+        self.learned = [name for name in self.weights if name not in ("c", "e")]
         for name in self.learned:
             self.weights[name].requires_grad_()
         self.rates = [_TERM_RATE if name == "u" else _RATE for name in self.learned]

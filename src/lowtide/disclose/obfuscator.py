@@ -35,10 +35,10 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         estimator: a `TIDE` whose options (features, trim, steps, seed …) the critics take; by default `TIDE()`. Its
             `features` say what may be hidden: of images the side of a patch, 8 by default; of texts what counts as a
             term, by default words that occur twice or more.
-        policy: `fixed` hides the same features for everybody; `redraw` (data frames, images) keeps each value as often
-            as its density allows and draws others in place of the rest; `sequential` (tables and images) goes through
-            the features of each sample and hides what tells too much given what the sample has already disclosed;
-            `paper` looks at the raw sample, and is here to reproduce the paper.
+        policy: `fixed` hides the same features for everybody; `redraw` (data frames, images, texts) keeps each value as
+            often as its density allows and draws others in place of the rest; `sequential` (tables and images) goes
+            through the features of each sample and hides what tells too much given what the sample has already
+            disclosed; `paper` looks at the raw sample, and is here to reproduce the paper.
         mechanism: what hiding does. Tables: `redact`; `gaussian` noise on numbers; or `mixed`, where `fixed` redacts
             and then gives numbers back with the least noise that keeps the budget. Images: `redact` paints a patch
             over, `gaussian` adds noise to its pixels, which whoever looks at many of them averages away. Texts: `drop`
@@ -47,7 +47,8 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         budget: how much the whole release may tell: nats, `Budget.bits(…)`, `Budget.accuracy(…)`, or a text such as
             `"0.03bits"` or `"65%"`. By default 0.01 nat for tables and 0.05 for images and texts, unless `sequential`
             is given an `epsilon`.
-        kept: the share of columns, pixels or words to keep, instead of a budget; for `fixed`.
+        kept: the share of columns, pixels or words to keep, instead of a budget; for `fixed`, and of texts for
+            `redraw`.
         epsilon: for `paper` and `sequential`, the largest density of a feature that is shown; also the ε at which
             noise is calibrated and bounds are stated (0.1 by default).
         delta: tables: with `epsilon`, calibrates the noise: even everything hidden together keeps (ε, δ).
@@ -203,7 +204,7 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             epsilon = float(within("epsilon", self.epsilon, 0.0, np.inf, high_open=True))
         if self.kept is not None:
             within("kept", self.kept, 0.0, 1.0)
-            if self.policy != "fixed":
+            if self.policy not in ("fixed", "redraw"):
                 raise LowtideError(f"policy={self.policy!r} keeps no share; leave kept out, or use 'fixed'")
             if self.budget is not None:
                 raise LowtideError("give a budget or the share to keep, not both: one follows from the other")

@@ -172,6 +172,8 @@ class TablePlanner:
 
     def _redraw(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         problem, budget = self.problem, self.task.row_budget
+        if self.task.kept is not None:
+            raise LowtideError("redraw of tables takes a budget for a row, not a share to keep; leave kept out")
         rows, kept = len(problem.data.codes), bool(problem.keep.any())
         found = rehearse_redraw(problem, self.x, budget, lambda done: tick(0.9 * done))
         certificate = certify_redraw(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -14,23 +13,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowtide.checks import LowtideError, check_rows, one_of
-from lowtide.disclose.noise import KeyedNoise
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import note
-from lowtide.files import PRIVATE, regular
+from lowtide.files import regular
 from lowtide.interface import TextTable
 from lowtide.labels import check_secret_values, copy_note, near_copies, refuse_copies
-from lowtide.protocols import Changed, Dataset, Locks, Matched, PlanView
+from lowtide.protocols import Dataset, Locks, Matched, PlanView
 from lowtide.table_files.formats import find_column, is_moment
-from lowtide.table_files.reading import batches, schema_of
-from lowtide.table_files.shuffling import Shuffling, order_beside, read_places
-from lowtide.table_files.writing import Writer
+from lowtide.table_files.shuffling import read_places
 from lowtide.texts.attackers import TextsWithColumns
 from lowtide.texts.cleaning import cleaner
 from lowtide.texts.encoder import as_texts
 from lowtide.texts.options import TextOptions
 from lowtide.texts.policies import FixedTerms
 from lowtide.texts.reading import TextSet, duplicates, read_texts, split_groups
+from lowtide.texts.redraw_policy import RedrawWords
 from lowtide.texts.terms import TermOptions
 from lowtide.types import Ints
 
@@ -60,7 +57,7 @@ def term_options(options: TextOptions) -> TermOptions:
     # Unlike the paper's words: an address that is not a term would be released unseen.
     kinds = {"urls": True, **dict.fromkeys(options.without, False)}
     return TermOptions(
-        ngrams=options.ngrams,
+        ngrams=options.ngrams or 1,
         min_count=options.min_count,
         most=options.terms,
         stop=_stop_words(options.stop),
@@ -181,6 +178,9 @@ def check_layout(plan: Plan) -> None:
 def view_plan(plan: Plan) -> PlanView:
     """The trade-off curve, and the first of the hidden terms."""
     policy, private = plan.hider.policy, "it holds words of your texts"
+    if isinstance(policy, RedrawWords):
+        line = f"drawn anew: {plan.card.changed:.1%} of the words; nobody can tell which"
+        return PlanView((), (line,), {"curve": []}, "it holds words of your texts, and how each class uses them")
     if not isinstance(policy, FixedTerms):
         return PlanView((), (), {"curve": []}, private)
     every = max(1, len(policy.curve) // _POINTS)
@@ -208,108 +208,6 @@ def view_plan(plan: Plan) -> PlanView:
         for p in policy.curve
     ]
     return PlanView((table,), (line,), {"curve": curve}, private)
-
-
-class TextJob:
-    """Texts of a file or a folder, released batch by batch; where they were changed goes into a file beside them."""
-
-    total: int | None = None
-
-    def __init__(self, source: Path, plan: Plan, options: TextOptions) -> None:
-        self._source, self._plan, self._encoding = source, plan, options.encoding
-        self._shuffling = Shuffling()
-        self._folder = read_texts(source, encoding=options.encoding) if source.is_dir() else None
-        if self._folder is None:
-            schema = schema_of(source, encoding=options.encoding)
-            names = schema.names
-            self._text = find_column(plan.layout["text"], names)
-            # Texts that look like numbers are texts all the same.
-            self._schema = schema_of(source, types={self._text: "text"}, encoding=options.encoding)
-        else:
-            names = [self._folder.names[0], *self._folder.others.column_names]
-            self._text = self._folder.names[0]
-        kept = plan.layout["kept"]
-        missing = [name for name in kept if name not in names]
-        if missing:
-            raise LowtideError(
-                f"{source} lacks {', '.join(map(repr, missing))}, which the plan keeps; make another plan"
-            )
-        dropped = [name for name in names if name not in (self._text, *kept, plan.secret)]
-        if dropped:
-            note(f"left out: {', '.join(dropped)}; a plan made with --keep COLUMN releases a column as it is")
-        self._rows = 0
-
-    def sink(self, out: Path, staged: Callable[..., Path]) -> TextSink:
-        """A file of texts, and one of changes beside it."""
-        self._shuffling.place = staged(order_beside(out))
-        return TextSink(staged(out), staged(changes_beside(out)))
-
-    def shuffle(self, noise: KeyedNoise | None) -> None:
-        """Read all texts and write them in a random order."""
-        self._shuffling.start(noise)
-
-    def batches(self) -> Iterator[pa.Table]:
-        """Tables with the column of texts and those that are kept."""
-        return self._shuffling.batches(self._tables())
-
-    def _tables(self) -> Iterator[pa.Table]:
-        names = [self._text, *self._plan.layout["kept"]]
-        if self._folder is not None:
-            texts = pa.table({self._text: pa.array(self._folder.texts, pa.string())})
-            others = [(name, self._folder.others[name]) for name in names[1:]]
-            for name, column in others:
-                texts = texts.append_column(name, column)
-            yield texts
-            return
-        for table in batches(self._source, like=self._schema, encoding=self._encoding):
-            yield table.select(names)
-
-    def change(self, batch: pa.Table, noise: KeyedNoise | None) -> Changed:
-        """Hide in some texts what the plan says; a missing text is an empty one."""
-        texts = ["" if value is None else value for value in batch[self._text].to_pylist()]
-        released = self._plan.hider.transform(texts, noise=noise)
-        columns = {self._plan.layout["text"]: pa.array(released.texts, pa.string())}
-        columns |= {name: batch[name] for name in self._plan.layout["kept"] if name != self._plan.secret}
-        places = released.changes.columns()
-        places["text"] = places["text"] + self._rows
-        self._rows += len(released)
-        samples = (pa.table(columns), pa.table(places))
-        return Changed(samples, len(released), None, float(released.words), float(released.hidden))
-
-    def finish(self) -> None:
-        """Nothing is left to refuse; the order is written, where there is a new one."""
-        self._shuffling.finish()
-
-
-class TextSink:
-    """A file of texts, and a file of changes that only its owner may read; each appears whole or not at all."""
-
-    def __init__(self, out: Path, changes: Path) -> None:
-        self._paths = (out, changes)
-        self._writers: list[Writer] = []
-
-    def __enter__(self) -> TextSink:
-        return self
-
-    def write(self, changed: Changed) -> None:
-        """Append a batch."""
-        if not self._writers:
-            for path, table, rights in zip(self._paths, changed.samples, (None, PRIVATE), strict=True):
-                self._writers.append(Writer(path, table.schema, rights=rights).__enter__())
-        for writer, table in zip(self._writers, changed.samples, strict=True):
-            writer.write(table)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for writer in reversed(self._writers):
-            writer.__exit__(kind, error, trace)
-
-
-def changes_beside(out: Path) -> Path:
-    """Where the list of changes goes: beside the release, in its format."""
-    ends = "".join(out.suffixes[-2:]) if out.suffix == ".gz" else out.suffix
-    return out.with_name(f"{out.name.removesuffix(ends)}.changes{ends}")
 
 
 def match_texts(release: Any, reference: Any, secret: Any, options: TextOptions, utility: Any) -> Matched:

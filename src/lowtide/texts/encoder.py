@@ -78,7 +78,7 @@ def learn_similar(texts: Iterable[str], vocabulary: Vocabulary, *, most: int = 1
     similar = np.full((len(vocabulary), count("most", most, 1)), -1, dtype=np.int32)
     running = _running_text(texts, vocabulary)
     often = np.bincount(running, minlength=len(vocabulary) + 2)[: len(vocabulary)]
-    kinds = _kinds(vocabulary)
+    kinds = term_kinds(vocabulary)
     known = np.flatnonzero((often >= _LEAST) & (kinds != ""))
     if len(known) < 2:
         return similar
@@ -102,7 +102,7 @@ def _running_text(texts: Iterable[str], vocabulary: Vocabulary) -> Codes32:
     return np.frombuffer(row, dtype=np.int32)
 
 
-def _kinds(vocabulary: Vocabulary) -> NDArray[np.str_]:
+def term_kinds(vocabulary: Vocabulary) -> NDArray[np.str_]:
     """The kind of each term; empty for one of several words."""
     options = vocabulary.options
     pieces = pattern(options.apostrophes, options.hyphens, named=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
+from sklearn.base import clone
 
 from lowtide.attack.attackers import AttackRows, Maker, held_by
 from lowtide.attack.surface import Surface, SurfacedRows
@@ -15,21 +16,23 @@ from lowtide.density.objectives import Options
 from lowtide.density.tide import TIDE
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.plan_file import Plan
-from lowtide.errors import LowtideError
 from lowtide.labels import Label
 from lowtide.protocols import Changed, Dataset, Locks, Matched, Modality, Nouns
 from lowtide.report.html import Findings, Outline, Section
 from lowtide.report.words import HiddenCounts
 from lowtide.table_files.formats import format_of
 from lowtide.table_files.shuffling import order_beside
-from lowtide.texts import cleaning, dataset, encoder, explaining, lists, rewriting
+from lowtide.texts import cleaning, dataset, encoder, explaining, lists, releasing
 from lowtide.texts import view as text_view
 from lowtide.texts.attackers import TEXT_ATTACKERS, all_shown, read_pieces
+from lowtide.texts.hider import TextHider
 from lowtide.texts.options import TextOptions
 from lowtide.texts.planner import TextPlanner, TextSettings
 from lowtide.texts.scan import TextScan, scan_texts
 from lowtide.texts.surface import read_surface
 from lowtide.texts.terms import TermOptions
+
+_SCANNED = 2  # words of a term: pairs tell more than their words, and a density that leaves them out tells too little
 
 
 class TextModality:
@@ -51,7 +54,7 @@ class TextModality:
         change_note="A word counts as changed where the release no longer has it, whatever stands there instead.",
     )
     options: type[Any] = TextOptions
-    policies: tuple[str, ...] = ("fixed", "paper")
+    policies: tuple[str, ...] = ("fixed", "redraw", "paper")
     mechanisms: tuple[str, ...] = ("drop", "mask", "replace")
     default_budget = TextOptions.default_budget
 
@@ -103,7 +106,7 @@ class TextModality:
 
     settings: type[Any] = TextSettings
     planner = staticmethod(TextPlanner.read)
-    read_hider = staticmethod(rewriting.TextHider.from_parts)
+    read_hider = staticmethod(TextHider.from_parts)
 
     # ── auditing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -131,7 +134,7 @@ class TextModality:
         """The words that tell most; options as of `lowtide.texts.view.view`."""
         return text_view.view(samples, **options)
 
-    def outline(self, hider: rewriting.TextHider) -> Outline:
+    def outline(self, hider: TextHider) -> Outline:
         """The trade-off of a plan, and the words that it hides."""
         return text_view.outline(hider)
 
@@ -159,7 +162,9 @@ class TextModality:
         return dataset.term_options(options)
 
     def scan(self, data: Dataset, estimator: TIDE, options: TextOptions) -> TextScan:
-        """What each term tells."""
+        """What each term tells; pairs of words are terms, unless the user says otherwise."""
+        if options.ngrams is None:
+            estimator = clone(estimator).set_params(features=replace(dataset.term_options(options), ngrams=_SCANNED))
         return scan_texts(data.samples, data.labels, groups=data.groups, estimator=estimator, secret=data.secret)
 
     def shown(self, data: Dataset) -> Any:
@@ -194,21 +199,20 @@ class TextModality:
 
     def release_object(self, x: Any, plan: Plan, *, noise: Any, ids: Any, secret: Any = None) -> Changed:
         """Texts without what the plan hides."""
-        if secret is not None:
-            raise LowtideError("no policy of texts looks at the secret of what it releases; leave secret out")
-        return Changed(plan.hider.transform(x, noise=noise, ids=ids), self.count(x), None, 0.0, 0.0)
+        released = releasing.release_texts(x, plan, noise=noise, ids=ids, secret=secret)
+        return Changed(released, len(released), None, float(released.words), float(released.hidden))
 
     def beside(self, out: Path, options: TextOptions) -> dict[str, Path]:
         """The list of changes, which has the length of every hidden word; and which text is which, if shuffled."""
         format_of(out)
         order = {"order": order_beside(out)} if options.shuffle else {}
-        return {"changes": dataset.changes_beside(out), **order}
+        return {"changes": releasing.changes_beside(out), **order}
 
     def release_job(
         self, source: Path, plan: Plan, options: TextOptions, *, ids: Any, progress: bool | None
-    ) -> dataset.TextJob:
+    ) -> releasing.TextJob:
         """Texts of a file or a folder, released batch by batch."""
-        return dataset.TextJob(source, plan, options)
+        return releasing.TextJob(source, plan, options)
 
     def match(
         self, release: Any, reference: Any, secret: Any, options: TextOptions, *, utility: Any, progress: bool | None

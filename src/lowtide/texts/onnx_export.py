@@ -146,7 +146,8 @@ def _scores(graph: _Graph, critic: Bag) -> str:
         return alone
     nets, _, width = weights["b"].shape
     scaled = graph("Mul", column, graph("Gather", _array(weights, "c")[:, None], "terms"))
-    h = _running(graph, graph("Mul", graph("Gather", _array(weights, "E"), "terms"), scaled))
+    rows = graph("Gather", weights["e"].numpy(), "terms") if "e" in weights else "terms"
+    h = _running(graph, graph("Mul", graph("Gather", _array(weights, "E"), rows), scaled))
     q = _running(graph, graph("Mul", scaled, scaled))
     root = graph("Sqrt", graph("Add", q, np.ones(1, dtype=np.float32)))
     h = graph("Div", h, graph("Mul", root, np.array([_SPREAD], dtype=np.float32)))

@@ -16,7 +16,9 @@ class TextOptions:
     default_budget: ClassVar[float] = 0.05
     text: str | None = option(None, "the column that holds them", verbs=_READ, metavar="COLUMN")
     group: str | None = option(None, "the column of authors, who are never split", verbs=_READ, metavar="COLUMN")
-    ngrams: int = option(1, "terms of up to so many words", verbs=_FITTED, least=1, most=3)
+    ngrams: int | None = option(
+        None, "terms of up to so many words; by default 2 for scan, 1 for plan", verbs=_FITTED, least=1, most=3
+    )
     min_count: int = option(2, "leave out rarer terms", verbs=_FITTED, least=1)
     terms: int | None = option(None, "the most frequent so many terms", verbs=_FITTED, least=1)
     stop: str | None = option(None, "`english`, or a file of words to leave out", verbs=_FITTED, metavar="LIST")
@@ -24,6 +26,16 @@ class TextOptions:
         (), "leave out hashtags, handles, urls, emoji, numbers or accents", verbs=_FITTED, metavar="KIND"
     )
     samples: int = option(0, "show so many of them in the report, which then stays inside", verbs=("scan",), least=0)
+    fill: str | None = option(
+        None,
+        "`redraw`: fill hidden places in, by words that fit (policy fixed)",
+        verbs=("plan",),
+        metavar="HOW",
+    )
+    redraw_names: bool = option(False, "the policy redraw may put words in the places of names", verbs=("plan",))
+    ids: str | None = option(
+        None, "column that tells them apart, where words are drawn", verbs=("release",), metavar="COLUMN"
+    )
     shuffle: bool = option(False, "write them in random order", verbs=("release",))
     order: Any = option(None, "the order of a shuffled release, written beside it", verbs=("audit",), metavar="FILE")
     encoding: str = option("utf-8", "of a CSV file")

@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from scipy import sparse
 from torch import Tensor
 
 from lowtide.density.artefact import Density
-from lowtide.density.critics.bag import Bag, combine, term_weights
+from lowtide.density.critics.bag import Bag, combine, embedding_rows, term_weights
 from lowtide.density.critics.base import Null
 from lowtide.density.objectives import normalise
 from lowtide.errors import LowtideError
@@ -22,7 +23,9 @@ from lowtide.texts.encoder import TextChange, TextEncoder, rewrite
 from lowtide.texts.terms import Term, Vocabulary, find_terms
 from lowtide.types import Bools, Floats, Ints
 
-_LONGEST_RUNS = 200  # words of a text whose terms have several words: every set of them is counted anew
+_PAIRS = 2
+LONGEST_RUNS = 200  # words of a text up to which every set of them is counted anew, where terms have several words
+_MOST_RUNS = 400  # different words of a longer one
 
 
 class PartialText:
@@ -85,7 +88,8 @@ class PartialText:
         if "E" not in critic.weights:
             return alone, alone[:, :0].float()
         scaled = critic.weights["c"][terms][:, None] * weight
-        return torch.cat([alone, (scaled * scaled).double()], dim=1), critic.weights["E"][terms] * scaled
+        wide = critic.weights["E"][embedding_rows(terms, critic.weights)] * scaled
+        return torch.cat([alone, (scaled * scaled).double()], dim=1), wide
 
     @torch.no_grad()
     def _densities(self, thin: Tensor, wide: Tensor) -> Floats:
@@ -141,20 +145,60 @@ class TextWords:
             if term.text in matter:
                 places.setdefault(term.text, []).append(term)
         self.names, self.places = list(places), list(places.values())
-        if self.runs and len(self.sequence) > _LONGEST_RUNS:
+        self.long = self.runs and len(self.sequence) > LONGEST_RUNS
+        if self.long and len(self.names) > _MOST_RUNS:
             raise LowtideError(
-                f"with terms of several words, remedies are for texts of up to {_LONGEST_RUNS} words, "
-                f"got {len(self.sequence)}; give it in parts"
+                f"with terms of several words, remedies are for texts of up to {_MOST_RUNS} different words, got "
+                f"{len(self.names)}; give it in parts"
             )
-        if not self.runs:
-            columns = np.array([vocabulary.index(name) for name in self.names], dtype=np.intp)
-            self._partial = PartialText(density, columns, np.array([len(one) for one in self.places], dtype=np.float32))
+        if not self.runs or self.long:
+            times = Counter(term.text for term in found if term.text in vocabulary)
+            names = list(times) if self.long else self.names
+            columns = np.array([vocabulary.index(name) for name in names], dtype=np.intp)
+            self._partial = PartialText(density, columns, np.array([times[name] for name in names], dtype=np.float32))
+            self._of_terms = [np.array([self.names.index(word) for word in name.split(" ")]) for name in names]
 
     def leaks(self, kept: Bools) -> Floats:
         """`max_s |i(s; text)|` (n,) with the words where `kept`, (n, words), not trimmed."""
         if not self.runs:
             return np.abs(self._partial.under(kept)).max(axis=1)
+        if self.long:  # a pair that comes about by a removal is not counted; the text is read afresh in the end
+            terms = np.stack([kept[:, of].all(axis=1) for of in self._of_terms], axis=1)
+            return np.abs(self._partial.under(terms)).max(axis=1)
+        if self.vocabulary.options.ngrams == _PAIRS:
+            return np.abs(self._without(kept)).max(axis=1)
         return np.abs(self._counted_anew({int(word): "" for word in np.flatnonzero(~row)} for row in kept)).max(axis=1)
+
+    def _without(self, kept: Bools) -> Floats:
+        """Densities (n, |S|) with the words where `kept`, (n, words), of terms of one or two words."""
+        words, pairs = self._columns
+        n, places = len(kept), len(words)
+        # Words that matter to no term part their neighbours, and are always there.
+        there = np.concatenate([kept, np.ones((n, 1), dtype=bool)], axis=1)[:, self._owners]
+        after = np.where(there, np.arange(places), places)
+        following = np.full((n, places), places)
+        following[:, :-1] = np.minimum.accumulate(after[:, ::-1], axis=1)[:, ::-1][:, 1:]
+        columns = np.stack([np.broadcast_to(words, (n, places)), pairs[np.arange(places), following]], axis=2)
+        rows, place, side = np.nonzero(there[:, :, None] & (columns >= 0))
+        found = columns[rows, place, side]
+        shape = n, len(self.vocabulary)
+        return self._scored(sparse.csr_array((np.ones(len(found), np.float32), (rows, found)), shape=shape))
+
+    @cached_property
+    def _owners(self) -> Ints:
+        """(words of the text,) which of the different words that matter each is; their number, if it is none."""
+        place = {name: number for number, name in enumerate(self.names)}
+        return np.array([place.get(term.text, len(place)) for term in self.sequence], dtype=np.intp)
+
+    @cached_property
+    def _columns(self) -> tuple[Ints, Ints]:
+        """The column of each word of the text, (t,), and of each pair that may come about, (t, t + 1); −1 for none."""
+        index = self.vocabulary.columns
+        names = [term.text for term in self.sequence]
+        words = np.array([index.get(name, -1) for name in names], dtype=np.intp)
+        pairs = np.full((len(names), len(names) + 1), -1, dtype=np.intp)
+        pairs[:, :-1] = [[index.get(f"{first} {second}", -1) for second in names] for first in names]
+        return words, pairs
 
     def flipped(self, kept: Bools) -> Floats:
         """The same (words,) with one word at a time taken out of, or put back into, those where `kept`, (words,)."""
@@ -202,9 +246,13 @@ class TextWords:
         terms = np.fromiter(chain.from_iterable(counts), np.int32, starts[-1])
         times = np.fromiter(chain.from_iterable(one.values() for one in counts), np.float32, starts[-1])
         rows = sparse.csr_array((times, terms, starts), shape=(len(counts), len(index)))
-        with torch.no_grad():
-            scores = self.density.critic.scores(rows)
-            return normalise(scores, torch.from_numpy(np.log(self.density.classes.prior))).double().numpy()
+        return self._scored(rows)
+
+    @torch.no_grad()
+    def _scored(self, rows: Any) -> Floats:
+        """Densities (n, |S|) of sparse counts, not trimmed."""
+        scores = self.density.critic.scores(rows)
+        return normalise(scores, torch.from_numpy(np.log(self.density.classes.prior))).double().numpy()
 
     def rewritten(self, changes: Sequence[Mapping[int, str]]) -> list[Rewritten]:
         """The text, each time with other terms, or none, in the place of some words, cased like them; read afresh."""

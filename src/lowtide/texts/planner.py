@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lowtide.checks import LowtideError, count
+from lowtide.checks import LowtideError, count, one_of
 from lowtide.density.artefact import Density
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import Certificate, full_disclosure
@@ -18,9 +18,11 @@ from lowtide.disclose.rehearsal import Check, Goal, Rehearsal, Task, Tick, read_
 from lowtide.labels import Classes
 from lowtide.splits import read_groups, stream
 from lowtide.texts.encoder import TextEncoder, as_texts, fit_texts, learn_similar
+from lowtide.texts.hider import TextHider
 from lowtide.texts.planning import CHECKERS, TextProblem, make_plan
 from lowtide.texts.policies import PaperTerms, TermPolicy
-from lowtide.texts.rewriting import MARK, TextHider
+from lowtide.texts.redraw_planning import rehearse_words
+from lowtide.texts.rewriting import MARK
 from lowtide.texts.terms import TermOptions, Vocabulary, find_terms
 from lowtide.training import one_thread
 from lowtide.types import Bools, Labels
@@ -43,6 +45,25 @@ _PAPER = (
     "No guarantee follows from the paper's rule: it looks at the raw text, the same term is hidden in one text and "
     "shown in another, and the places of what is hidden tell about the secret."
 )
+_FILLED = (
+    "Hidden places are filled in with words drawn from their law given the words that are shown around them; neither "
+    "the hidden word nor the secret is looked at, so this tells no more than a mark in its place."
+)
+_REDRAWN = (
+    "Words were kept with a chance that an estimated density gives, and otherwise drawn from those that stand between "
+    "the same neighbours, so there is no worst-case bound: what is left is known from the attacks."
+)
+_NAMES_STAY = (
+    "Names, handles, numbers, addresses, negations, signs and lengths are as they were, and go on telling what they do."
+)
+_NAMES_GIVE_WAY = (
+    "Handles, numbers, addresses, negations, signs and lengths are as they were, and go on telling what they do. Names "
+    "may have given way to words; none was put in."
+)
+_SECOND_LOOK = (
+    "It is about the release by itself. Whoever knows a true word of a text sees whether it was changed and learns "
+    "from that; a second release under another key is a second look."
+)
 _UNKNOWN = "Words that are too rare in the reference texts to be terms are released as they are."
 
 
@@ -53,10 +74,14 @@ class TextSettings:
     Attributes:
         mark: what `mask` writes.
         attackers: names of the attackers that check the release; by default all that need no network.
+        fill: `redraw` to fill in hidden places with words that fit between those that are shown; for `fixed`.
+        redraw_names: whether `redraw` may put words in the places of names; it never puts a name into a text.
     """
 
     mark: str = MARK
     attackers: Sequence[str] = CHECKERS
+    fill: str | None = None
+    redraw_names: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +119,7 @@ class TextPlanner:
         """
         if task.delta is not None or task.lam is not None:
             raise LowtideError("hidden words are not noised; leave lam and delta out")
+        _check_settings(task)
         texts = as_texts(x)
         classes, codes = read_secret(s, len(texts), "texts")
         refuse_few(codes, classes, "texts")
@@ -126,6 +152,7 @@ class TextPlanner:
             attackers=tuple(task.settings.attackers),
             seed=seed,
             utility=useful,
+            fill=task.settings.fill is not None,
         )
         return cls(task, problem, density)
 
@@ -152,7 +179,9 @@ class TextPlanner:
     def rehearse(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         """Plan, and attack a rehearsal of the release."""
         problem, prior, n = self.problem, self.classes.prior, len(self.problem.codes)
-        traces = (_TRACES[problem.how], _UNKNOWN)
+        if self.task.policy == "redraw":
+            return self._redraw(tick)
+        traces = (_FILLED if problem.fill else _TRACES[problem.how], _UNKNOWN)
         if self.density is not None:
             epsilon = self.task.threshold
             paper = PaperTerms(problem.encoder.vocabulary, self.density, epsilon, problem.keep, problem.hide)
@@ -162,6 +191,37 @@ class TextPlanner:
         policy, check = make_plan(problem, goal=goal, kept=self.task.kept, tick=tick)
         said = Certificate("fixed", epsilon, full_disclosure(epsilon, prior, n), (_SHOWN, _FIXED, *traces))
         return self._rehearsal(policy, check, said, int(policy.hidden.sum()))
+
+    def _redraw(self, tick: Tick) -> Rehearsal:
+        problem, names = self.problem, self.task.settings.redraw_names
+        found = rehearse_words(problem, kept=self.task.kept, with_names=names, tick=lambda done: tick(0.9 * done))
+        epsilon, n = self.task.stated_at, len(problem.codes)
+        caps = [one.cap for one in found.policy.redrawer.passes]
+        words = (
+            f"About {1 - found.changed:.0%} of the words are as they were; nobody can tell which; do not use a single "
+            "text as a fact about a person.",
+            _REDRAWN,
+            _NAMES_GIVE_WAY if names else _NAMES_STAY,
+            _UNKNOWN,
+            _SECOND_LOOK,
+        )
+        return Rehearsal(
+            found.policy,
+            problem.rewriter(found.policy),
+            found.check,
+            Certificate("redraw", epsilon, full_disclosure(epsilon, self.classes.prior, n), words),
+            features=(Feature("words", found.changed),),
+            rows=n,
+            changed=found.changed,
+            described="redraw words",
+            parameters={
+                "terms": len(problem.encoder.vocabulary),
+                "must keep": int(problem.keep.sum()),
+                "passes": len(caps),
+                "nats a word may tell": max(caps, default=0.0),
+                "names": "may give way" if names else "stay",
+            },
+        )
 
     def hider(self, rehearsal: Rehearsal, card: ReleaseCard) -> TextHider:
         """The frozen result."""
@@ -190,12 +250,33 @@ class TextPlanner:
             features=features,
             rows=len(release),
             changed=changed,
-            described=f"{problem.how} words",
+            described="fill hidden words in" if problem.fill else f"{problem.how} words",
             parameters={
                 "terms": len(problem.encoder.vocabulary),
                 "must keep": int(problem.keep.sum()),
                 "must hide": int(problem.hide.sum()),
+                "fill": self.task.settings.fill,
             },
+        )
+
+
+def _check_settings(task: Task) -> None:
+    """Refuse what does not go together."""
+    settings = task.settings
+    if settings.fill is not None:
+        one_of("fill", settings.fill, ("redraw",))
+        if task.policy != "fixed":
+            raise LowtideError(f"fill is for policy='fixed', got {task.policy!r}; leave fill out")
+        if task.mechanism == "replace":
+            raise LowtideError("mechanism='replace' leaves no place to fill in; leave mechanism or fill out")
+        if _term_options(task.tide.features).ngrams > 1:
+            raise LowtideError("fill works word by word; leave ngrams out")
+    if settings.redraw_names and task.policy != "redraw":
+        raise LowtideError(f"redraw_names is for policy='redraw', got {task.policy!r}; leave it out")
+    if task.policy == "redraw" and task.row_budget > 0:
+        raise LowtideError(
+            "redraw of texts takes the share of the words to keep, such as kept=0.95 (--kept 0.95), not a budget; by "
+            "default it changes all that clearly tells"
         )
 
 

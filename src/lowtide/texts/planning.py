@@ -33,6 +33,7 @@ from lowtide.errors import LowtideError
 from lowtide.labels import Classes
 from lowtide.splits import Split, generator, set_aside, some_rows, stream
 from lowtide.texts.attackers import TermWeights, fit_logistic
+from lowtide.texts.contexts import ContextLaw, PlacedWords, WordKinds
 from lowtide.texts.encoder import TextEncoder
 from lowtide.texts.policies import FixedTerms, TermPolicy
 from lowtide.texts.rewriting import MARK, How, ReleasedTexts, Rewriter, text_ids
@@ -213,6 +214,7 @@ class TextProblem:
         attackers: names of those that check.
         seed: of everything.
         utility: (n,) classes of what the release should still tell; `None` when nothing is named.
+        fill: whether hidden places are filled in.
     """
 
     texts: list[str] = field(repr=False)
@@ -228,6 +230,7 @@ class TextProblem:
     attackers: tuple[str, ...] = CHECKERS
     seed: int = 0
     utility: Labels | None = field(default=None, repr=False)
+    fill: bool = False
 
     @cached_property
     def judged(self) -> Bools:
@@ -257,7 +260,23 @@ class TextProblem:
     def rewriter(self, policy: TermPolicy) -> Rewriter:
         """How the policy's hidden words are written."""
         hidden = policy.hidden if isinstance(policy, FixedTerms) else self.hide
-        return Rewriter(self.encoder, self.how, hidden, self.tokens, self.mark)
+        if not self.fill:
+            return Rewriter(self.encoder, self.how, hidden, self.tokens, self.mark)
+        placed, kinds = self._placed
+        law = ContextLaw.learn(placed, kinds.drawn & ~kinds.hashtags & ~hidden)
+        return Rewriter(self.encoder, "mask", hidden, self.tokens, self.mark, law)
+
+    @cached_property
+    def writers(self) -> Labels:
+        """(n,) whose text each is; without groups, equal texts are of one writer."""
+        if self.groups is not None:
+            return self.groups
+        return np.unique(np.array(self.texts, dtype=str), return_inverse=True)[1].ravel()
+
+    @cached_property
+    def _placed(self) -> tuple[PlacedWords, WordKinds]:
+        placed = PlacedWords.read(self.texts, self.encoder.vocabulary)
+        return placed, WordKinds.of(placed, self.encoder.vocabulary, self.writers)
 
     def release(self, policy: TermPolicy, rows: Labels | None = None) -> ReleasedTexts:
         """A rehearsal of the release, of all texts or some."""
@@ -272,7 +291,15 @@ class TextProblem:
             look: how often the judged texts have been looked at, this time included.
         """
         some = self._some(np.arange(len(self.codes)), _ATTACKED)
-        released = list(self.release(policy, some))
+        return self._attacked(list(self.release(policy, some)), some, look)
+
+    def attacked(self, released: list[str]) -> Check:
+        """What fresh attackers make of a release of all texts, on the judged ones."""
+        some = self._some(np.arange(len(self.codes)), _ATTACKED)
+        return self._attacked([released[row] for row in some], some, 1)
+
+    def _attacked(self, released: list[str], some: Labels, look: int) -> Check:
+        """What fresh attackers make of released texts, whose numbers are `some`."""
 
         def learnt(codes: Labels) -> AttackReport:
             return attack(

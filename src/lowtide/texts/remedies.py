@@ -18,7 +18,7 @@ from lowtide.density.artefact import Density
 from lowtide.formatting import printable
 from lowtide.interface import NATS_PER_BIT
 from lowtide.texts.cleaning import checked
-from lowtide.texts.partial import Rewritten, TextWords, text_vocabulary
+from lowtide.texts.partial import LONGEST_RUNS, Rewritten, TextWords, text_vocabulary
 from lowtide.types import Bools, Floats
 
 __all__ = ["Remedy", "Rewritten", "remedy"]
@@ -26,6 +26,7 @@ __all__ = ["Remedy", "Rewritten", "remedy"]
 _ROUNDING = 2e-5  # of single precision: the search keeps this much below the budget
 _SLACK = 1e-9  # of sums of probabilities: a text without words is at 0 up to this
 _SETS = 1 << 11  # sets of words that are tried one by one
+_FEWER_SETS = 1 << 8  # where terms of several words come about by a removal, and are counted anew
 _ROWS = 1 << 9  # of them at once
 _MANY = 256  # words, from which on several are removed in one step
 _LONGEST = 2000  # words of a text for which replacements are sought
@@ -136,7 +137,7 @@ def _smallest(words: TextWords, limit: float) -> tuple[Bools, bool]:
     proven = True
     for fewer in range(1, size):
         tried += comb(len(kept), fewer)
-        if tried > _SETS:
+        if tried > (_FEWER_SETS if words.runs else _SETS):
             return kept, False
         best, leak = _best_of_size(words, fewer)
         if leak <= target:
@@ -197,7 +198,7 @@ def _best_of_size(words: TextWords, size: int) -> tuple[Bools, float]:
 
 def _replacements(words: TextWords, chosen: list[int], limit: float) -> tuple[tuple[str, ...], ...]:
     """For each chosen word up to three terms to write instead, the first of all of them together; none if none do."""
-    if len(chosen) > _REPLACED or len(words.sequence) > _LONGEST:
+    if len(chosen) > _REPLACED or len(words.sequence) > (LONGEST_RUNS if words.runs else _LONGEST):
         return ()
     target = max(limit - _ROUNDING, 0.0)
     options = _options(words, chosen, target)

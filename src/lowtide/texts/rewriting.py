@@ -1,31 +1,24 @@
-"""How hidden words are disclosed: as a mark, as nothing, or as another word; and where a text was changed.
-
-The frozen result for texts: what to hide and how.
-"""
+"""How hidden words are disclosed: as a mark, as nothing, or as another word; and where a text was changed."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress
-from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from scipy import sparse
-from torch import Tensor
 
-from lowtide.disclose.budget import Hider, Parts, reading
-from lowtide.disclose.card import ReleaseCard
-from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
+from lowtide.disclose.noise import Ids, KeyedNoise
 from lowtide.errors import LowtideError, LowtideTypeError, one_of
-from lowtide.texts.encoder import TextChange, TextEncoder, as_texts, rewrite
-from lowtide.texts.policies import FixedTerms, PaperTerms, TermPolicy
-from lowtide.texts.terms import Term
+from lowtide.texts.contexts import ContextLaw, PlacedWords
+from lowtide.texts.encoder import TextChange, TextEncoder, rewrite
+from lowtide.texts.policies import TermPolicy
+from lowtide.texts.terms import Term, Vocabulary
 from lowtide.types import Bools, Floats, Ints
 
 How = Literal["drop", "mask", "replace"]
@@ -33,6 +26,8 @@ Found = list[tuple[int, Term]]
 HOW: tuple[How, ...] = ("drop", "mask", "replace")
 MARK = "[hidden]"
 _BATCH = 4096
+_ODD = 0x9E3779B97F4A7C15  # so that copies of texts get numbers far from each other
+_FILLS = 16  # words that are proposed for a hidden place
 _UNCHANGED: tuple[TextChange, ...] = ()
 _COMMON = 64  # frequent terms to draw from where a hidden term has no neutral neighbour
 _LIKELY = 2  # neighbours below which a term has no pool of its own: one alone would only rename it
@@ -48,7 +43,7 @@ class Changes:
         end: (k,) where it ends there.
         new_start: (k,) where what stands in its stead starts in the release.
         new_end: (k,) where that ends; equal to the start where nothing does.
-        how: `mask`, `drop` or `replace`.
+        how: `mask`, `drop`, `replace`, `redraw` or `fill`.
     """
 
     text: NDArray[np.int64]
@@ -56,7 +51,7 @@ class Changes:
     end: NDArray[np.int64]
     new_start: NDArray[np.int64]
     new_end: NDArray[np.int64]
-    how: How
+    how: str
 
     def __len__(self) -> int:
         return len(self.text)
@@ -110,6 +105,8 @@ class Rewriter:
         hidden: (m,) the terms that no substitute may be.
         tokens: (m,) how often each term occurs in the reference texts.
         mark: what `mask` writes.
+        fill: the law by which hidden places are filled in, given the words that are shown around them and nothing else;
+            `None` where they are not. Then `how` is `mask`: what is filled in are its marks.
     """
 
     encoder: TextEncoder = field(repr=False)
@@ -117,9 +114,16 @@ class Rewriter:
     hidden: Bools = field(repr=False)
     tokens: Floats = field(repr=False)
     mark: str = MARK
+    fill: ContextLaw | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         one_of("mechanism", self.how, HOW)
+        if self.fill is not None and (self.how != "mask" or self.fill.empty):
+            raise LowtideError(
+                "there is no word that enough writers use to fill in with; leave fill out"
+                if self.fill.empty
+                else "only masked words are filled in; leave fill out, or use mechanism='mask'"
+            )
         if not isinstance(self.mark, str) or not self.mark.strip():
             raise LowtideError("mark must be a text that can be seen, such as '[hidden]'; to leave words out, use drop")
         terms = len(self.encoder.vocabulary)
@@ -131,7 +135,7 @@ class Rewriter:
     @property
     def draws(self) -> bool:
         """Whether substitutes are drawn, which takes a key."""
-        return self.how == "replace"
+        return self.how == "replace" or self.fill is not None
 
     def write(
         self, texts: Sequence[str], policy: TermPolicy, *, noise: KeyedNoise | None = None, ids: Ids | None = None
@@ -148,6 +152,8 @@ class Rewriter:
             raise LowtideError(
                 "substitutes are drawn with a key; give noise=KeyedNoise(key), with a key from new_key()"
             )
+        if self.fill is not None and noise is not None and ids is not None:
+            return self._filled(self.fill, texts, policy, noise, ids)
         written: list[str] = []
         rows: list[int] = []
         places: list[TextChange] = []
@@ -165,6 +171,29 @@ class Rewriter:
         start, end, new_start, new_end = np.array(places, dtype=np.int64).reshape(-1, 4).T
         everywhere = Changes(np.array(rows, np.int64), start, end, new_start, new_end, self.how)
         return ReleasedTexts(tuple(written), everywhere, words, hidden)
+
+    def _filled(
+        self, law: ContextLaw, texts: Sequence[str], policy: TermPolicy, noise: KeyedNoise, ids: Ids
+    ) -> ReleasedTexts:
+        """Fill in hidden places from left to right; a neighbour that is hidden as well counts as unknown."""
+        placed, terms = PlacedWords.read(texts, self.encoder.vocabulary), len(self.encoder.vocabulary)
+        hidden = np.zeros(len(placed), dtype=bool)
+        known = [np.array(flags, dtype=bool) for _, _, flags in self._decided(texts, policy)]
+        hidden[placed.codes >= 0] = np.concatenate([np.zeros(0, dtype=bool), *known])
+        codes = np.where(hidden, -1, placed.codes)
+        places = np.flatnonzero(hidden)
+        before = np.concatenate([[0], np.cumsum(hidden)])
+        first = np.searchsorted(placed.text, placed.text[places])
+        turn = before[places] - before[first]  # how many hidden places of the text come before
+        stream = noise.derive(b"fill")
+        for number in range(int(turn.max(initial=-1)) + 1):
+            now = places[turn == number]
+            left, right = (side[now] for side in placed.neighbours(codes, terms))
+            cells = stream.cells("words", ids[placed.text[now]], placed.position[now].astype(np.uint64))
+            words, shares = law.draw(left, right, np.stack([cells.uniform(1 + k) for k in range(_FILLS)], axis=1))
+            chosen = (np.cumsum(shares, axis=1) < cells.uniform(0)[:, None]).sum(axis=1)
+            codes[now] = words[np.arange(len(now)), np.minimum(chosen, _FILLS - 1)]
+        return rewritten(texts, placed, codes, self.encoder.vocabulary, filled=hidden)
 
     def _decided(self, texts: Sequence[str], policy: TermPolicy) -> Iterator[tuple[int, Found, list[bool]]]:
         """Each text by its number, with its terms and which of them to hide."""
@@ -214,6 +243,55 @@ def text_ids(texts: Sequence[str]) -> Ids:
     return np.fromiter((int.from_bytes(digest, "big") for digest in digests), np.uint64, len(texts))
 
 
+class TextIds:
+    """Numbers of texts from what they say, each text its own: copies are counted, over any number of batches."""
+
+    def __init__(self) -> None:
+        self._seen: Counter[int] = Counter()
+
+    def of(self, texts: Sequence[str]) -> Ids:
+        """Numbers (n,) of further texts."""
+        numbers = []
+        for number in text_ids(texts).tolist():
+            numbers.append((number + self._seen[number] * _ODD) % 2**64)
+            self._seen[number] += 1
+        return np.array(numbers, dtype=np.uint64)
+
+
+def rewritten(
+    texts: Sequence[str], placed: PlacedWords, codes: Ints, vocabulary: Vocabulary, *, filled: Bools | None = None
+) -> ReleasedTexts:
+    """Texts with other words in the places of some; all else stays as it is, byte by byte.
+
+    Args:
+        texts: n texts.
+        placed: their words.
+        codes: (words,) the words to be written.
+        vocabulary: what the codes stand for.
+        filled: (words,) places that are written whatever stood there, with a capital at the beginning of a sentence; by
+            default other words are written, with the capitals of those they stand for.
+    """
+    changed = np.flatnonzero(codes != placed.codes if filled is None else filled)
+    written, rows = list(texts), list[int]()
+    places: list[TextChange] = []
+    for some in np.split(changed, np.flatnonzero(np.diff(placed.text[changed])) + 1) if len(changed) else ():
+        row = int(placed.text[some[0]])
+        instead = []
+        for word in some.tolist():
+            new, place = vocabulary.terms[codes[word]], slice(int(placed.start[word]), int(placed.end[word]))
+            like = texts[row][place] if filled is None else "Aa" if placed.opening[word] else "a"
+            new = _as_written(new, like)
+            new = new if filled is None else _apart(texts[row], Term("", place.start, place.stop), new)
+            instead.append((place.start, place.stop, new))
+        written[row], changes = rewrite(texts[row], instead)
+        rows += [row] * len(changes)
+        places += changes
+    start, end, new_start, new_end = np.array(places, dtype=np.int64).reshape(-1, 4).T
+    how = "redraw" if filled is None else "fill"
+    everywhere = Changes(np.array(rows, np.int64), start, end, new_start, new_end, how)
+    return ReleasedTexts(tuple(written), everywhere, int((placed.codes >= 0).sum()), len(changed))
+
+
 def rebuild(released: str, original: str, changes: Sequence[Mapping[str, int]]) -> str:
     """Put stretches of the original back into a released text, for whoever has both: a check of the changes.
 
@@ -260,71 +338,3 @@ def _as_written(term: str, original: str) -> str:
     if len(letters) > 1 and all(sign.isupper() for sign in letters):
         return term.upper()
     return term[:1].upper() + term[1:] if letters and letters[0].isupper() else term
-
-
-_POLICIES: dict[str, Callable[..., TermPolicy]] = {policy.name: policy.read for policy in (FixedTerms, PaperTerms)}
-
-
-@dataclass(frozen=True, eq=False)
-class TextHider(Hider):
-    """Hides in texts what a policy says.
-
-    Attributes:
-        policy: what to hide.
-        mechanism: what becomes of it.
-        card: what is known of the release it was rehearsed with.
-    """
-
-    kind: ClassVar[str] = "texts"
-    policy: TermPolicy
-    mechanism: Rewriter
-    card: ReleaseCard
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The terms."""
-        return self.mechanism.encoder.vocabulary.terms
-
-    def transform(self, x: Any, *, noise: KeyedNoise | None = None, ids: Any = None) -> ReleasedTexts:
-        """Hide in texts.
-
-        Args:
-            x: n texts, as a list or a column.
-            noise: where substitutes are drawn from, if words are replaced.
-            ids: (n,) one value per text that stays with it, which substitutes are keyed by; by default what it says.
-        """
-        listed = as_texts(x)
-        numbers = None
-        if self.mechanism.draws:
-            numbers = text_ids(listed) if ids is None else row_ids(ids, len(listed))
-        return self.mechanism.write(listed, self.policy, noise=noise, ids=numbers)
-
-    def flags(self, x: Any, *, noise: KeyedNoise | None = None, ids: Any = None) -> sparse.csr_array:
-        """Which terms are hidden of each text, (n, m) sparse booleans; noise does not matter."""
-        texts, vocabulary = as_texts(x), self.mechanism.encoder.vocabulary
-        found = [np.array([column for column, _ in vocabulary.find(text)], dtype=np.intp) for text in texts]
-        hidden = [
-            np.unique(columns[flags]) for columns, flags in zip(found, self.policy.flags(texts, found), strict=True)
-        ]
-        columns = np.concatenate([np.zeros(0, dtype=np.intp), *hidden])
-        ends = np.cumsum([0, *(len(terms) for terms in hidden)])
-        return sparse.csr_array((np.ones(len(columns), bool), columns, ends), shape=(len(texts), len(vocabulary)))
-
-    def mechanism_parts(self) -> Parts:
-        """The rewriter as plain JSON and tensors; the terms are in it."""
-        rewriter = self.mechanism
-        arrays = {"rewriter.hidden": rewriter.hidden, "rewriter.tokens": rewriter.tokens}
-        arrays["similar"] = rewriter.encoder.similar
-        plain = {"how": rewriter.how, "mark": rewriter.mark, "encoder": rewriter.encoder.to_config()}
-        return plain, {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
-
-    @classmethod
-    def from_parts(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str | Path) -> TextHider:
-        """Rebuild what `parts` took apart; `where` it came from is for the error message."""
-        with reading(where):
-            plain = config["mechanism"]
-            encoder = TextEncoder.from_config(plain["encoder"], tensors["similar"].numpy())
-            arrays = tensors["rewriter.hidden"].numpy(), tensors["rewriter.tokens"].numpy()
-            policy = _POLICIES[config["policy"]["name"]](config["policy"], tensors, encoder.vocabulary, where)
-            card = ReleaseCard.from_json(config["card"])
-            return cls(policy, Rewriter(encoder, plain["how"], *arrays, plain["mark"]), card)

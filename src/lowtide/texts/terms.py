@@ -121,6 +121,11 @@ class Vocabulary:
     def __contains__(self, term: object) -> bool:
         return term in self._index
 
+    @property
+    def columns(self) -> Mapping[str, int]:
+        """The column of every term."""
+        return self._index
+
     def index(self, term: str) -> int:
         """The column of a term, written as in `terms`."""
         if term not in self._index:

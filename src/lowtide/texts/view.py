@@ -19,9 +19,9 @@ from lowtide.report.svg import Across, Chart, grid, stand_alone, whisker
 from lowtide.report.words import HiddenCounts, count_features, leaks_in_words
 from lowtide.splits import generator, some_rows
 from lowtide.texts.explaining import explain
+from lowtide.texts.hider import TextHider
 from lowtide.texts.lists import MarkedText, TermLeak, TermLists, describe_terms, is_sure, leakage_range
 from lowtide.texts.policies import FixedTerms
-from lowtide.texts.rewriting import TextHider
 from lowtide.texts.scan import TextScan, top_terms
 from lowtide.types import Bools
 

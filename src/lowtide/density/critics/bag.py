@@ -31,11 +31,13 @@ WEIGHTINGS: tuple[Weighting, ...] = ("counts", "log", "binary")
 """How often a term occurs (tf) becomes its weight: tf, log₂(1 + tf), or 1."""
 
 Weights = dict[str, Tensor]
-"""`u` (columns, |S|); with networks also `c` (columns,), `E` (columns, k·width), `b` (k, 1, width),
-`V` (k, width, hidden), `a` (k, 1, hidden), `U` (k, hidden, |S|)."""
+"""`u` (columns, |S|); with networks also `c` (columns,), `E` (known columns, k·width), `b` (k, 1, width),
+`V` (k, width, hidden), `a` (k, 1, hidden), `U` (k, hidden, |S|), and `e` (columns,) the row of `E` of each column.
+Where `e` is left out, networks know all columns. Those they do not know have `c` = 0."""
 
 Sparse = Any  # scipy.sparse.csr_array, which carries no types
 _NETWORK = ("c", "E", "b", "V", "a", "U")
+_KNOWN = 1 << 15  # columns that networks know, the most frequent ones: pairs of words are many, and tell by themselves
 _GRID = np.linspace(-6.0, 6.0, 121)  # log-odds a term may have
 _ROUNDS = 200  # of expectation maximisation; the posterior means have settled well before
 _BLOCK = 1 << 20  # numbers of running sums to hold at once
@@ -137,10 +139,13 @@ def _posterior(inside: Floats, total: Floats, share: float) -> tuple[Floats, Int
 
 
 def initial_networks(
-    counts: Floats, rows: int, classes: int, generator: torch.Generator, *, width: int = 32
+    counts: Floats, rows: int, classes: int, generator: torch.Generator, *, width: int = 32, known: int = _KNOWN
 ) -> Weights:
-    """One small random network; the scale `c` of a term falls with its document frequency `counts` (columns,)."""
-    hidden = 16
+    """One small random network; the scale `c` of a term falls with its document frequency `counts` (columns,).
+
+    It knows the `known` most frequent terms.
+    """
+    hidden, often = 16, np.sort(np.argsort(-counts, kind="stable")[:known])
     # log(rows / df), 1 for a term in one of a hundred rows; frequent terms may still matter together with others, and
     # a term never seen keeps out of the networks.
     idf = np.maximum(np.log((rows + 1.0) / (counts + 1.0)) / np.log(100.0), 0.5)
@@ -148,9 +153,12 @@ def initial_networks(
     def normal(scale: float, *size: int) -> Tensor:
         return torch.randn(*size, generator=generator) * scale
 
+    place, scale = np.zeros(len(counts), dtype=np.int64), np.zeros(len(counts), dtype=np.float32)
+    place[often], scale[often] = np.arange(len(often)), np.where(counts > 0, idf, 0.0)[often]
     return {
-        "c": torch.from_numpy(np.where(counts > 0, idf, 0.0).astype(np.float32)),
-        "E": normal(0.05, len(counts), width),
+        **({"e": torch.from_numpy(place)} if len(often) < len(counts) else {}),
+        "c": torch.from_numpy(scale),
+        "E": normal(0.05, len(often), width),
         "b": normal(0.1, 1, 1, width),
         "V": normal((2 / width) ** 0.5, 1, width, hidden),
         "a": torch.zeros(1, 1, hidden),
@@ -159,11 +167,17 @@ def initial_networks(
 
 
 def average(members: list[Weights]) -> Weights:
-    """The weights of a critic whose scores are the mean of those of the members, which share `c`."""
+    """The weights of a critic whose scores are the mean of those of the members, which share `c` and `e`."""
     side_by_side = {name: torch.cat([one[name] for one in members]) for name in ("b", "V", "a", "U")}
     terms = torch.stack([one["u"] for one in members]).mean(dim=0)
     embeddings = torch.cat([one["E"] for one in members], dim=1)
-    return {"u": terms, "c": members[0]["c"], "E": embeddings, **side_by_side}
+    shared = {name: members[0][name] for name in ("c", "e") if name in members[0]}
+    return {"u": terms, **shared, "E": embeddings, **side_by_side}
+
+
+def embedding_rows(terms: Tensor, weights: Weights) -> Tensor:
+    """The rows of `E` of columns `terms`; of a column that networks do not know it is any row, as its `c` is 0."""
+    return weights["e"][terms] if "e" in weights else terms
 
 
 def trunk(h: Tensor, weights: Weights, kept: Tensor | None = None) -> Tensor:
@@ -184,13 +198,13 @@ def combine(alone: Tensor, h: Tensor, q: Tensor, weights: Weights, kept: Tensor 
 def bag_sums(terms: Tensor, starts: Tensor, weight: Tensor, weights: Weights) -> tuple[Tensor, Tensor, Tensor]:
     """The three sums of every row, from entries in CSR layout: terms and weight (nnz,), starts (rows,)."""
 
-    def total(table: Tensor, share: Tensor) -> Tensor:
-        return functional.embedding_bag(terms, table, starts, mode="sum", per_sample_weights=share)
+    def total(entries: Tensor, table: Tensor, share: Tensor) -> Tensor:
+        return functional.embedding_bag(entries, table, starts, mode="sum", per_sample_weights=share)
 
     scaled = weight * weights["c"][terms]
     ones = torch.ones(1, 1)
     q = functional.embedding_bag(torch.zeros_like(terms), ones, starts, mode="sum", per_sample_weights=scaled * scaled)
-    return total(weights["u"], weight), total(weights["E"], scaled), q
+    return total(terms, weights["u"], weight), total(embedding_rows(terms, weights), weights["E"], scaled), q
 
 
 class Bag(Critic):
@@ -261,7 +275,7 @@ class Bag(Critic):
         if "E" not in self.weights:
             return alone
         scaled = (weight * self.weights["c"][terms])[:, None]
-        h = running_sums(self.weights["E"][terms] * scaled, before)
+        h = running_sums(self.weights["E"][embedding_rows(terms, self.weights)] * scaled, before)
         q = running_sums(scaled * scaled, before).clamp(min=0.0)
         return combine(alone, h, q, self.weights).mean(dim=0)
 
@@ -284,7 +298,7 @@ class Bag(Critic):
     def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> Bag:
         """Rebuild it."""
         one_of("weighting", settings["weighting"], tuple(WEIGHTINGS))
-        names = ("u", *_NETWORK) if "E" in tensors else ("u",)
+        names = ("u", *_NETWORK, *(("e",) if "e" in tensors else ())) if "E" in tensors else ("u",)
         return cls(tensors["groups"], settings["weighting"], {name: tensors[name] for name in names})
 
 

@@ -1,0 +1,192 @@
+"""Texts as they are released: lists and frames in memory, and files batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lowtide.disclose.noise import KeyedNoise, row_ids
+from lowtide.disclose.plan_file import Plan
+from lowtide.errors import LowtideError, note
+from lowtide.files import PRIVATE
+from lowtide.protocols import Changed
+from lowtide.table_files.formats import as_arrow, find_column, is_frame
+from lowtide.table_files.reading import batches, schema_of
+from lowtide.table_files.shuffling import Shuffling, order_beside
+from lowtide.table_files.writing import Writer
+from lowtide.texts.options import TextOptions
+from lowtide.texts.reading import read_texts
+from lowtide.texts.redraw_policy import RedrawWords
+from lowtide.texts.rewriting import ReleasedTexts, TextIds
+
+
+def release_texts(x: Any, plan: Plan, *, noise: KeyedNoise | None, ids: Any, secret: Any = None) -> ReleasedTexts:
+    """Release texts in memory.
+
+    Args:
+        x: n texts; where words are drawn anew, a data frame with the texts and the secret of each.
+        plan: what becomes of them.
+        noise: where draws come from, if there are any.
+        ids: (n,) one value per text that stays with it; by default what it says.
+        secret: (n,) the secret of each, where the data does not hold it.
+    """
+    if not isinstance(plan.hider.policy, RedrawWords):
+        if secret is not None:
+            raise LowtideError("only redraw looks at the secret of what is released; leave secret out")
+        released: ReleasedTexts = plan.hider.transform(x, noise=noise, ids=ids)
+        return released
+    table = as_arrow(x) if is_frame(x) else None
+    if secret is not None:
+        labels = list(map(str, secret))
+    elif table is not None and plan.secret in table.column_names:
+        labels = secret_values(table[plan.secret])
+    else:
+        raise _no_secret(plan, "what was given")
+    given = list(x) if table is None else table[plan.layout["text"]].to_pylist()
+    if len(labels) != len(given):
+        raise LowtideError(f"secret must have one value for each of the {len(given)} texts, got {len(labels)}")
+    texts = ["" if text is None else str(text) for text in given]
+    drawn: ReleasedTexts = plan.hider.redraw(texts, labels, noise=noise, ids=ids)
+    return drawn
+
+
+def secret_values(column: Any) -> list[str]:
+    """The secret of each text as the labels of a plan print; a missing one as a word that no label is."""
+    return [str(value) for value in column.to_pylist()]
+
+
+def _no_secret(plan: Plan, source: str) -> LowtideError:
+    return LowtideError(
+        f"redraw needs the secret of every text, and {source} has no column {plan.secret!r}; give a file or a data "
+        "frame that has it (it is never released), name the secret in Python, or make a plan with policy 'fixed'"
+    )
+
+
+class TextJob:
+    """Texts of a file or a folder, released batch by batch; where they were changed goes into a file beside them."""
+
+    total: int | None = None
+
+    def __init__(self, source: Path, plan: Plan, options: TextOptions) -> None:
+        self._source, self._plan, self._encoding = source, plan, options.encoding
+        self._shuffling = Shuffling()
+        self._redraws = isinstance(plan.hider.policy, RedrawWords)
+        self._folder = read_texts(source, encoding=options.encoding) if source.is_dir() else None
+        if self._folder is None:
+            schema = schema_of(source, encoding=options.encoding)
+            names = schema.names
+            self._text = find_column(plan.layout["text"], names)
+            # Texts that look like numbers are texts all the same.
+            self._schema = schema_of(source, types={self._text: "text"}, encoding=options.encoding)
+        else:
+            names = [self._folder.names[0], *self._folder.others.column_names]
+            self._text = self._folder.names[0]
+        kept = plan.layout["kept"]
+        missing = [name for name in kept if name not in names]
+        if missing:
+            raise LowtideError(
+                f"{source} lacks {', '.join(map(repr, missing))}, which the plan keeps; make another plan"
+            )
+        ids = None if options.ids is None else find_column(options.ids, names)
+        self._ids = ids if plan.hider.draws else None
+        labelled = self._folder is not None and self._folder.names[1] == plan.secret
+        if self._redraws and plan.secret not in names and not labelled:
+            raise _no_secret(plan, str(source))
+        self._seen: list[Any] = []
+        self._copies = TextIds()
+        dropped = [name for name in names if name not in (self._text, *kept, plan.secret)]
+        if dropped:
+            note(f"left out: {', '.join(dropped)}; a plan made with --keep COLUMN releases a column as it is")
+        self._rows = 0
+
+    def sink(self, out: Path, staged: Callable[..., Path]) -> TextSink:
+        """A file of texts, and one of changes beside it."""
+        self._shuffling.place = staged(order_beside(out))
+        return TextSink(staged(out), staged(changes_beside(out)))
+
+    def shuffle(self, noise: KeyedNoise | None) -> None:
+        """Read all texts and write them in a random order."""
+        self._shuffling.start(noise)
+
+    def batches(self) -> Iterator[pa.Table]:
+        """Tables with the column of texts, those that are kept, and the id and secret where words are drawn."""
+        return self._shuffling.batches(self._tables())
+
+    def _tables(self) -> Iterator[pa.Table]:
+        inside = [self._ids] if self._ids is not None else []
+        names = list(dict.fromkeys([self._text, *self._plan.layout["kept"], *inside]))
+        secret = [self._plan.secret] if self._redraws else []
+        if self._folder is not None:
+            texts = pa.table({self._text: pa.array(self._folder.texts, pa.string())})
+            for name in names[1:]:
+                texts = texts.append_column(name, self._folder.others[name])
+            if self._redraws:
+                own = self._folder.secret if self._folder.names[1] == secret[0] else self._folder.others[secret[0]]
+                texts = texts.append_column(secret[0], own)
+            yield texts
+            return
+        for table in batches(self._source, like=self._schema, encoding=self._encoding):
+            yield table.select([*names, *secret])
+
+    def change(self, batch: pa.Table, noise: KeyedNoise | None) -> Changed:
+        """Hide in some texts what the plan says; a missing text is an empty one."""
+        texts = ["" if value is None else value for value in batch[self._text].to_pylist()]
+        ids = None
+        if self._ids is not None:
+            ids = row_ids(batch[self._ids].to_pylist(), len(batch))
+            self._seen.append(ids)
+        if self._redraws:
+            values = secret_values(batch[self._plan.secret])
+            numbers = self._copies.of(texts) if ids is None else ids
+            released = self._plan.hider.redraw(texts, values, noise=noise, ids=numbers)
+        else:
+            released = self._plan.hider.transform(texts, noise=noise, ids=ids)
+        columns = {self._plan.layout["text"]: pa.array(released.texts, pa.string())}
+        columns |= {name: batch[name] for name in self._plan.layout["kept"] if name != self._plan.secret}
+        places = released.changes.columns()
+        places["text"] = places["text"] + self._rows
+        self._rows += len(released)
+        samples = (pa.table(columns), pa.table(places))
+        return Changed(samples, len(released), None, float(released.words), float(released.hidden))
+
+    def finish(self) -> None:
+        """Refuse ids that come again in another batch; write the order, where there is a new one."""
+        if self._seen and len(np.unique(np.concatenate(self._seen))) < sum(map(len, self._seen)):
+            raise LowtideError("--ids names a column that repeats itself; give every text an id of its own")
+        self._shuffling.finish()
+
+
+class TextSink:
+    """A file of texts, and a file of changes that only its owner may read; each appears whole or not at all."""
+
+    def __init__(self, out: Path, changes: Path) -> None:
+        self._paths = (out, changes)
+        self._writers: list[Writer] = []
+
+    def __enter__(self) -> TextSink:
+        return self
+
+    def write(self, changed: Changed) -> None:
+        """Append a batch."""
+        if not self._writers:
+            for path, table, rights in zip(self._paths, changed.samples, (None, PRIVATE), strict=True):
+                self._writers.append(Writer(path, table.schema, rights=rights).__enter__())
+        for writer, table in zip(self._writers, changed.samples, strict=True):
+            writer.write(table)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for writer in reversed(self._writers):
+            writer.__exit__(kind, error, trace)
+
+
+def changes_beside(out: Path) -> Path:
+    """Where the list of changes goes: beside the release, in its format."""
+    ends = "".join(out.suffixes[-2:]) if out.suffix == ".gz" else out.suffix
+    return out.with_name(f"{out.name.removesuffix(ends)}.changes{ends}")
