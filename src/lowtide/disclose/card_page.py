@@ -252,8 +252,8 @@ def redraw_order(card: ReleaseCard) -> str:
     if not order:
         return ""
     return (
-        f"Released in this order: {_some([visible(name) for name in order])}. What comes first is changed least: first "
-        "what is kept, then the utility, then what tells least by itself."
+        f"Released in this order: {_some([visible(name) for name in order])}. What comes first is changed least: what "
+        "is kept, then the utility and what tells most about it; without one, what tells least about the secret."
     )
 
 

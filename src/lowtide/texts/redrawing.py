@@ -244,11 +244,8 @@ def _normalised(told: Floats, others: Floats, shares: Floats, prior: Floats) -> 
 
 
 def _pick(step: WordStep, cap: float, uniform: Floats) -> Ints:
-    """The proposal (k,) that is taken for each word; where none is below the floor, the one that tells least."""
-    weights = step.shares * theory.redraw_weights(step.proposed, -cap)
-    total = np.cumsum(weights, axis=1)
-    found = np.minimum((total < uniform[:, None] * total[:, -1:]).sum(axis=1), weights.shape[1] - 1)
-    place = np.where(total[:, -1] > 0, found, step.proposed.argmin(axis=1))
+    """The proposal (k,) that is taken for each word."""
+    place = theory.pick(step.proposed, step.shares, np.full(len(uniform), -cap), uniform)
     return step.proposals[np.arange(len(place)), place]
 
 
