@@ -27,7 +27,7 @@ from lowtide.training import one_thread
 from lowtide.types import Bools, Floats, Ints
 
 _FOLDS = 5
-PROPOSALS = 48  # the most
+PROPOSALS = 64  # the most
 _GOLDEN = 0.6180339887498949  # multiples of it spread evenly over (0, 1)
 _MANY_COPIES = 5  # of a row and its class: then they are in all folds
 _ROWS_AT_ONCE = 20_000
