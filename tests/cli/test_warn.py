@@ -54,9 +54,10 @@ def test_a_revealing_word_is_named_and_removed(model, lowtide, tmp_path):
     found = json.loads((tmp_path / "w.json").read_text())
     assert found["classes"] == list(BEASTS)
     assert found["posterior"][0] > 0.75 > found["prior"][0]
-    assert [word["term"] for word in found["words"]] == ["balan", "zorrik", "fipel"]
-    assert found["words"][1]["places"] == [[7, 13]]
-    assert found["words"][1]["order_free_nats"][0] > 0.3
+    terms = {term["term"]: term for term in found["words"]}
+    assert [term for term in terms if " " not in term] == ["balan", "zorrik", "fipel"], "pairs are terms of their own"
+    assert terms["zorrik"]["places"] == [[7, 13]]
+    assert terms["zorrik"]["order_free_nats"][0] > 0.3
     assert found["unknown"] == [[20, 27]]
     assert found["remedy"]["leave_out"] == ["zorrik"]
     assert "zorrik" not in found["remedy"]["without"].lower()
