@@ -63,7 +63,7 @@ def gaussian(values: ArrayLike, scale: float, edges: ArrayLike) -> Floats:
 
 def together(*channels: ArrayLike) -> Floats:
     """The channel of several columns that are changed independently of each other."""
-    whole = np.ones((1, 1))
+    whole: Floats = np.ones((1, 1))
     for one in channels:
-        whole = np.kron(whole, real("channel", one))
+        whole = np.asarray(np.kron(whole, real("channel", one)), dtype=np.float64)
     return whole
