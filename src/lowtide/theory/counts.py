@@ -8,13 +8,14 @@ themselves: the bound is wide exactly where the rows cannot tell. Statements and
 
 The rows must have had no part in choosing the release. Where it was chosen among M on these rows, ask each for
 `failure / M`. Where cells are noised or answered at random before they are released, give the counts of the cells and
-the `channel`, (cells, outputs): the probability of each output (`lowtide.theory.channels`).
+the `channel`, (cells, outputs), dense or sparse: the probability of each output (`lowtide.theory.channels`).
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from scipy.optimize import brentq
 from scipy.special import betainc, rel_entr, xlogy
 
@@ -26,7 +27,7 @@ from lowtide.types import Floats
 # up to ten million rows.
 _RATES = np.geomspace(0.005, 0.99, 96)
 # Shares of the failure probability that go into what the shares of the classes may be: an error there costs little.
-_FOR_SHARES, _FOR_PRIOR = 0.1, 0.05
+_FOR_SHARES, _FOR_PRIOR = 0.15, 0.05
 _SPREADS = (4.0, 16.0, 64.0)  # 1/v for a class of 50 %, 7 % or 2 %: the variance v by which λ is chosen
 
 
@@ -272,10 +273,10 @@ def _shown(table: Floats, channel: ArrayLike | None) -> Floats:
     """Counts of what is released, (|S|, outputs); expected ones where cells go through a channel."""
     if channel is None:
         return table
-    matrix = real("channel", channel)
-    if matrix.ndim != 2 or len(matrix) != table.shape[1]:
+    matrix = sparse.csr_array(channel) if sparse.issparse(channel) else real("channel", channel)
+    if matrix.ndim != 2 or matrix.shape[0] != table.shape[1]:
         raise LowtideError(f"channel must have one row for each of the {table.shape[1]} cells, got {matrix.shape}")
-    if (matrix < 0).any() or not np.allclose(matrix.sum(axis=1), 1.0, atol=1e-9):
+    if matrix.min() < 0 or not np.allclose(matrix.sum(axis=1), 1.0, atol=1e-9):
         raise LowtideError("every row of channel must hold probabilities that add up to 1")
     return np.asarray(table @ matrix)
 
