@@ -155,11 +155,6 @@ def test_what_is_not_a_table_of_counts_is_refused(table):
         counts.information(table)
 
 
-def test_half_a_row_is_refused():
-    with pytest.raises(LowtideError, match="whole numbers of rows; for noised cells give their channel"):
-        counts.accuracy([[1.5, 2], [3, 4]])
-
-
 @pytest.mark.parametrize("channel", [np.eye(3), [[0.5, 0.4], [0.0, 1.0]], [[1.5, -0.5], [0.0, 1.0]]])
 def test_what_is_not_a_channel_of_these_cells_is_refused(channel):
     with pytest.raises(LowtideError, match="channel"):

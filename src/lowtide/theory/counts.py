@@ -285,6 +285,4 @@ def _read(counts: ArrayLike, failure: float) -> tuple[Floats, float]:
     table = real("counts", counts)
     if table.ndim != 2 or len(table) < 2 or (table < 0).any() or table.sum() == 0:
         raise LowtideError("counts must be a table of how often each of two or more classes was seen in each cell")
-    if (table != np.round(table)).any():
-        raise LowtideError("counts must be whole numbers of rows; for noised cells give their channel")
     return table, float(within("failure", failure, 0.0, 1.0, low_open=True, high_open=True))
