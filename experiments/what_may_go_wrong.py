@@ -74,7 +74,7 @@ def copied_rows(people: int = 100, copies: int = 10, right: float = 0.6) -> Trou
     """Reference rows come in copies, so that there are fewer independent ones than rows."""
     n = people * copies
     seen = np.arange(people + 1)
-    below = [counts.accuracy(_right(copies * k, n), _FAILURE) < right for k in seen]
+    below = [counts.accuracy(_right(copies * k, n), _FAILURE) < right for k in range(len(seen))]
     return Trouble(
         "reference rows are not independent",
         f"{people} people with {copies} equal rows each, counted as {n:,} rows",
@@ -146,7 +146,7 @@ def known_secret() -> Trouble:
 def chosen_here(plans: int = 64, n: int = 1000, right: float = 0.6) -> Trouble:
     """The rows that judge a plan also chose it among many, each as telling as the other."""
     seen = np.arange(n + 1)
-    below = np.array([counts.accuracy(_right(k, n), _FAILURE) < right for k in seen])
+    below = np.array([counts.accuracy(_right(k, n), _FAILURE) < right for k in range(len(seen))])
     each = float(binom.pmf(seen, n, right)[below].sum())
     return Trouble(
         "the rows that are counted chose the release",

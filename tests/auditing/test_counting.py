@@ -69,6 +69,15 @@ def test_the_verdict_states_the_bound_with_its_confidence_and_condition(audited)
     assert said in audited.text()
 
 
+def test_divergence_and_pointwise_leakage_are_bounded_above_what_is_proven_and_true(audited):
+    tails = audited.counted.tails
+    assert audited.divergence.forward_max <= tails.forward < 0.2
+    assert audited.divergence.reverse_max <= tails.reverse < 0.2
+    band = counted([[275, 225], [225, 275]], epsilon=0.5).tails
+    assert max(band.raised, band.lowered) < 1, "no row makes a vote 1.65 times as likely"
+    assert "By counts, at ε = 0.1 the divergence is at most" in audited.text()
+
+
 def test_the_json_holds_bound_curve_and_measures(audited):
     plain = json.loads(json.dumps(audited.to_json(), allow_nan=False))["counted"]
     assert plain["accuracy"] == audited.counted.accuracy

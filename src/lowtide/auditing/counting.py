@@ -65,6 +65,31 @@ class ChosenHere:
 
 
 @dataclass(frozen=True)
+class CountedTails:
+    """Bounds at one ε, in both directions.
+
+    Attributes:
+        epsilon: ε.
+        forward: bounds `E_γ(P_{Y|s} ‖ P_Y)` at γ = e^ε, the largest over the classes.
+        reverse: bounds `E_γ(P_Y ‖ P_{Y|s})`.
+        raised: the share of samples that make some class more than e^ε times as likely, at most.
+        lowered: the share of samples that make some class more than e^ε times less likely, at most.
+    """
+
+    epsilon: float
+    forward: float
+    reverse: float
+    raised: float
+    lowered: float
+
+    @classmethod
+    def of_counts(cls, counts: Floats, epsilon: float, failure: float) -> CountedTails:
+        """Divergence and pointwise leakage from counts; each pair fails with this probability."""
+        pairs = (theory.divergence(counts, epsilon, failure), theory.pointwise(counts, epsilon, failure))
+        return cls(epsilon, *pairs[0], *pairs[1])
+
+
+@dataclass(frozen=True)
 class CountedRelease:
     """Bounds against every attacker, and the cells that they are counted from.
 
@@ -80,6 +105,7 @@ class CountedRelease:
         enough: the accuracy that `needed` is about.
         needed: about how many rows would show `enough`; `None` where that cannot be said, or where these do.
         anonymity: measures of disclosure control of the same counts.
+        tails: bounds on the divergence and on pointwise leakage at one ε; `None` where no ε was asked about.
         chosen: the bounds if these rows chose the columns; `None` where something else was chosen, too.
         planned: whether the release has a card, so that a plan was made from reference rows: maybe from these.
         nouns: what the kind of data calls its things.
@@ -96,6 +122,7 @@ class CountedRelease:
     enough: float
     needed: int | None
     anonymity: Anonymity
+    tails: CountedTails | None
     chosen: ChosenHere | None
     planned: bool
     nouns: Nouns = field(repr=False)
@@ -109,6 +136,7 @@ class CountedRelease:
         nouns: Nouns,
         card: ReleaseCard | None = None,
         limit: float | None = None,
+        epsilon: float | None = None,
         seed: int = 0,
     ) -> CountedRelease:
         """Bound what counts (|S|, cells) allow.
@@ -119,6 +147,7 @@ class CountedRelease:
             nouns: what the kind of data calls its things.
             card: of the release.
             limit: the accuracy that the bound should show; by default one near what the counts settle at.
+            epsilon: ε of the divergence and of pointwise leakage; `None` for neither.
             seed: of the draws of fewer rows.
         """
         rng = generator(seed, "counted rows")
@@ -143,6 +172,7 @@ class CountedRelease:
             enough=enough,
             needed=needed,
             anonymity=anonymity(counts),
+            tails=None if epsilon is None else CountedTails.of_counts(counts, epsilon, failure),
             chosen=_chosen_here(counts, failure, card),
             planned=card is not None,
             nouns=nouns,
@@ -211,6 +241,18 @@ class CountedRelease:
             f"counted: {points}.{more}"
         )
 
+    def tails_in_words(self, secret: str) -> str:
+        """The bounds at one ε; nothing where none was asked about, or all of them are as good as none."""
+        held = self.tails
+        if held is None or min(held.forward, held.reverse, held.raised, held.lowered) >= 1:
+            return ""
+        times = f"{math.exp(held.epsilon):.3g}"
+        return (
+            f"By counts, at ε = {held.epsilon:g} the divergence is at most {nats_up(held.forward)} forward and "
+            f"{nats_up(held.reverse)} in reverse; at most {percent_up(held.raised)} of the {self.nouns.rows} make some "
+            f"value of the {secret} more than {times} times as likely, and {percent_up(held.lowered)} less."
+        )
+
     def table(self, secret: str) -> TextTable:
         """The measures of disclosure control, each with its meaning."""
         rows = tuple(
@@ -239,6 +281,7 @@ def count_release(
     failure: float,
     card: ReleaseCard | None = None,
     limit: float | None = None,
+    epsilon: float | None = None,
     seed: int = 0,
 ) -> CountedRelease | None:
     """Count a release; `None` for kinds whose samples are not counted.
@@ -250,13 +293,16 @@ def count_release(
         failure: the probability with which each bound may fail.
         card: of the release.
         limit: the accuracy that the bound should show.
+        epsilon: ε of the divergence and of pointwise leakage.
         seed: of the draws of fewer rows.
     """
     if alike is None:
         return None
     _, codes = read_classes(labels)
     counts = theory.count_cells(np.asarray(alike)[:, None], codes, int(codes.max()) + 1)
-    return CountedRelease.of_counts(counts, failure, nouns=kind.nouns, card=card, limit=limit, seed=seed)
+    return CountedRelease.of_counts(
+        counts, failure, nouns=kind.nouns, card=card, limit=limit, epsilon=epsilon, seed=seed
+    )
 
 
 def _chosen_here(counts: Floats, failure: float, card: ReleaseCard | None) -> ChosenHere | None:

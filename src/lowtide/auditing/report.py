@@ -99,7 +99,8 @@ class AuditReport(Reported):
         counted: list[str] = []
         if self.counted is not None:
             counted = [self.counted.cells_in_words(), self.counted.curve_in_words(plain(self.secret))]
-        return [line for line in (*counted, self._divergence(), self._change(), self._utility()) if line]
+        tails = "" if self.counted is None else self.counted.tails_in_words(plain(self.secret))
+        return [line for line in (*counted, self._divergence(), tails, self._change(), self._utility()) if line]
 
     def counted_tables(self) -> list[TextTable]:
         """Measures of disclosure control, where samples are counted."""
@@ -197,7 +198,7 @@ def audit_samples(
     failure, counted = round(1 - level, 12), None
     # Samples of one group are not independent, and columns that nobody can read cannot be counted.
     if groups is None and not (unseen or Unseen()).columns:
-        counted = _counted(kind, surface, labels, whole, limit, failure=failure, seed=seed)
+        counted = _counted(kind, surface, labels, whole, limit, epsilon=epsilon, failure=failure, seed=seed)
     verdict = give_verdict(
         attacks,
         estimate,
@@ -233,6 +234,7 @@ def _counted(
     whole: WholeRelease | None,
     gate: Gate | None,
     *,
+    epsilon: float | None,
     failure: float,
     seed: int,
 ) -> CountedRelease | None:
@@ -242,7 +244,7 @@ def _counted(
         alike = kind.surface(whole.samples).alike
     limit = gate.limit if gate is not None and gate.quantity == "accuracy" else None
     card = None if whole is None else whole.card
-    return count_release(kind, alike, labels, failure=failure, card=card, limit=limit, seed=seed)
+    return count_release(kind, alike, labels, failure=failure, card=card, limit=limit, epsilon=epsilon, seed=seed)
 
 
 def _kind_of(release: Any, clean: Any) -> Modality:

@@ -22,7 +22,7 @@ def counted(found: Findings) -> list[Section]:
     chart = draw_curve(held)
     values = {
         "chart": chart,
-        "lines": [held.sentence(secret), held.curve_in_words(secret)],
+        "lines": [line for line in _said(held, secret) if line],
         "cells": held.cells_in_words(),
         "rows": [
             (
@@ -55,6 +55,10 @@ def counted(found: Findings) -> list[Section]:
         "cells", f"{nouns.rows.capitalize()} shown alike", fill(template, "cells", counted=values, nouns=nouns), mark
     )
     return [bound, cells]
+
+
+def _said(held: CountedRelease, secret: str) -> tuple[str, ...]:
+    return held.sentence(secret), held.curve_in_words(secret), held.tails_in_words(secret)
 
 
 def draw_curve(held: CountedRelease) -> Chart:
