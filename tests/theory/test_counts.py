@@ -115,6 +115,12 @@ class TestBoundsAreUseful:
         assert counts.divergence(table, 0.1, channel=channels.as_it_is(2)) == counts.divergence(table, 0.1)
         assert counts.accuracy(table) <= counts.accuracy(table, channel=np.eye(2)) < counts.accuracy(table) + 0.01
 
+    def test_rare_events_are_bounded_far_below_what_hoeffding_gives(self):
+        forward, _ = counts.divergence(np.full((4, 10), 100.0), 0.7)
+        weight, rest, failure = 1 - 0.25 * np.exp(0.7), 0.75 * np.exp(0.7), 0.05 / 8
+        hoeffding = np.sqrt(0.5 * np.log(1 / failure) * (weight**2 / 1000 + rest**2 / 3000))
+        assert forward < 0.4 * hoeffding
+
     def test_most_rows_of_a_release_that_tells_nothing_are_shown_to_tell_little(self):
         told = counts.pointwise(np.full((2, 10), 1000.0), 0.3)
         assert max(told) < 0.02

@@ -28,6 +28,7 @@ from lowtide.types import Floats
 _RATES = np.geomspace(0.005, 0.99, 96)
 # Shares of the failure probability that go into what the shares of the classes may be: an error there costs little.
 _FOR_SHARES, _FOR_PRIOR = 0.15, 0.05
+_RARE = (0.25, 0.05, 0.01, 0.002)  # probabilities of events for which λ is chosen
 _SPREADS = (4.0, 16.0, 64.0)  # 1/v for a class of 50 %, 7 % or 2 %: the variance v by which λ is chosen
 
 
@@ -98,18 +99,13 @@ def divergence(
     forward, reverse = [], []
     for own, rows in zip(shown, table, strict=True):
         other = shown.sum(axis=0) - own
-        inside, outside = rows.sum(), table.sum() - rows.sum()
+        inside, outside = float(rows.sum()), float(table.sum() - rows.sum())
         share = lowest_share(inside, inside + outside, _FOR_SHARES * each)
-        here, there = own / inside, other / outside
-        weight, rest = 1 - gamma * share, gamma * (1 - share)
-        # A class so frequent that no event is γ times as likely within it as overall.
-        excess = 0.0 if weight <= 0 else float(np.maximum(weight * here - rest * there, 0).sum())
-        forward.append(0.0 if weight <= 0 else excess + _deviation(weight, inside, rest, outside, side))
-        reverse.append(
-            np.maximum((1 - share) * there - (gamma - share) * here, 0).sum()
-            + _deviation(1 - share, outside, gamma - share, inside, side)
-        )
-    return min(1.0, float(max(forward))), min(1.0, float(max(reverse)))
+        # A class may be so frequent that no event is γ times as likely within it as overall.
+        weight = max(0.0, 1 - gamma * share)
+        forward.append(_excess((own, inside, weight), (other, outside, gamma * (1 - share)), side))
+        reverse.append(_excess((other, outside, 1 - share), (own, inside, gamma - share), side))
+    return min(1.0, max(forward)), min(1.0, max(reverse))
 
 
 def pointwise(
@@ -264,9 +260,25 @@ def _divergence_of_shares(classes: int, n: float, failure: float) -> float:
     return float(brentq(exceeds, free / n, high))
 
 
-def _deviation(weight: float, rows: float, other: float, others: float, failure: float) -> float:
-    """Hoeffding: how far a difference of two weighted shares may lie above its sample."""
-    return float(np.sqrt(0.5 * np.log(1 / failure) * (weight**2 / rows + other**2 / others)))
+def _excess(likelier: tuple[Floats, float, float], rarer: tuple[Floats, float, float], failure: float) -> float:
+    """Bound `max_A a·P(A) − b·Q(A)` from counts under P and under Q, each with its number of rows and its weight.
+
+    The smaller of two bounds: Hoeffding's, and Chernoff's with `log E e^{−λ[A]} ≤ −P(A)(1 − e^{−λ})`, which is far
+    better for rare events. Its λ is that of an event of each of a few probabilities.
+    """
+    (own, n, a), (other, m, b) = likelier, rarer
+    if a == 0:
+        return 0.0
+    plug_in = float(np.maximum(a * own / n - b * other / m, 0).sum())
+    sure = -np.log(0.75 * failure)
+    best = plug_in + np.sqrt(0.5 * sure * (a**2 / n + b**2 / m))
+    sure = -np.log(0.25 * failure / len(_RARE))
+    for probability in _RARE:
+        rate = min(np.sqrt(2 * sure / (n * probability)), 3.0)
+        scale = -n * np.expm1(-rate) / a
+        against = np.log1p(b * scale / m)
+        best = min(best, (np.maximum(rate * own - against * other, 0).sum() + sure) / scale)
+    return float(best)
 
 
 def _shown(table: Floats, channel: ArrayLike | None) -> Floats:
