@@ -174,8 +174,7 @@ def audit_samples(
     Args:
         release: n released samples: a table of any library, images, or texts.
         labels: (n,) the secret of every sample, finitely many values.
-        clean: the samples before, in the same order: a control for the attackers, and what the change is measured
-            against.
+        clean: the samples before, in the same order: a control for the attackers, and what changes are measured from.
         estimate: the estimated leakage of the release, in nats, to hold against the attack.
         utility: (n,) what the release should still predict; of a table also the name of a column.
         fail_above: the limit to keep, see `Gate`; a number is in nats.
@@ -189,33 +188,20 @@ def audit_samples(
     """
     limit = fail_above if fail_above is None or isinstance(fail_above, Gate) else Gate.nats(fail_above)
     level = float(within("level", options.get("level", 0.95), 0.0, 1.0, low_open=True, high_open=True))
-    if epsilon is not None:
-        within("epsilon", epsilon, 0.0, math.inf, high_open=True)
-    kind = _kind_of(release, clean)
+    within("epsilon", 0.0 if epsilon is None else epsilon, 0.0, math.inf, high_open=True)
+    kind, failure = _kind_of(release, clean), round(1 - level, 12)
     attacks = attack(release, labels, clean=clean, curve=True, **options)
     seed, groups = options.get("seed", 0), options.get("groups")
     surface = examine(kind, release, labels, position=position, groups=groups, seed=seed, level=level)
-    failure, counted = round(1 - level, 12), None
-    # Samples of one group are not independent, and columns that nobody can read cannot be counted.
-    if groups is None and not (unseen or Unseen()).columns:
-        counted = _counted(kind, surface, labels, whole, limit, epsilon=epsilon, failure=failure, seed=seed)
+    counted = _counted(kind, surface, labels, whole, limit, unseen, epsilon=epsilon, failure=failure, options=options)
+    rows = kind.nouns.rows
     verdict = give_verdict(
-        attacks,
-        estimate,
-        fail_above=limit,
-        secret=secret,
-        rows=kind.nouns.rows,
-        surface=surface,
-        unseen=unseen,
-        counted=counted,
+        attacks, estimate, fail_above=limit, secret=secret, rows=rows, surface=surface, unseen=unseen, counted=counted
     )
     change, missing = (None, None) if clean is None else _measured(kind, clean, release, peak)
-    divergence = None
-    if epsilon is not None:
-        divergence = audit_divergence(attacks, epsilon, failure=failure, seed=seed)
     return AuditReport(
         attacks=attacks,
-        divergence=divergence,
+        divergence=None if epsilon is None else audit_divergence(attacks, epsilon, failure=failure, seed=seed),
         change=change,
         change_missing=missing,
         utility=None if utility is None else kind.predicts(release, utility, clean=clean, **options),
@@ -233,17 +219,23 @@ def _counted(
     labels: ArrayLike,
     whole: WholeRelease | None,
     gate: Gate | None,
+    unseen: Unseen | None,
     *,
     epsilon: float | None,
     failure: float,
-    seed: int,
+    options: AttackOptions,
 ) -> CountedRelease | None:
-    """The bound from counts, of all columns that are released."""
-    alike = surface.alike
+    """The bound from counts, of all columns that are released.
+
+    Samples of one group are not independent, and columns that nobody can read cannot be counted: there is none then.
+    """
+    if options.get("groups") is not None or (unseen is not None and unseen.columns):
+        return None
+    alike, card = surface.alike, None if whole is None else whole.card
     if whole is not None and whole.samples is not None:
         alike = kind.surface(whole.samples).alike
     limit = gate.limit if gate is not None and gate.quantity == "accuracy" else None
-    card = None if whole is None else whole.card
+    seed = options.get("seed", 0)
     return count_release(kind, alike, labels, failure=failure, card=card, limit=limit, epsilon=epsilon, seed=seed)
 
 
