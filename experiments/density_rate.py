@@ -5,7 +5,7 @@ exclusive or of signs with flips, whose density jumps, so that it is outside the
 each number of samples and each seed, TIDE() is fitted afresh. Errors are |estimate − truth|, both clipped to ±3 nats:
 their mean over rows and classes as the law weighs them, and the largest of all rows and classes, which the theorems are
 about. The 16 rows are all looked at; of the other worlds 10,000 fresh rows. Then the slope of log error against log n,
-with a 95 % interval from a bootstrap over seeds, and the error that the formula of Theorem 5 states for so many samples.
+with a 95 % interval from a bootstrap over seeds, and the error that the formula of Theorem 5 states for so many rows.
 """
 
 from __future__ import annotations

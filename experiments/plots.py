@@ -89,13 +89,12 @@ def plot_rates(
             _draw(axis, name, Series(rate.samples, means, rate.measured), number)
             if rate.measured:
                 dots = [(n, error) for n, some in zip(rate.samples, rate.errors, strict=True) for error in some]
-                axis.scatter(*zip(*dots, strict=True), s=6, alpha=0.4, color=COLOURS[number % len(COLOURS)], zorder=2)
+                across, up = zip(*dots, strict=True)
+                axis.scatter(across, up, s=6, alpha=0.4, color=COLOURS[number % len(COLOURS)], zorder=2)
     _finish(figure, axes, names, path)
 
 
-def _figure(
-    labels: Sequence[str], horizontal: str, vertical: str, title: str
-) -> tuple[Figure, Sequence[Axes]]:
+def _figure(labels: Sequence[str], horizontal: str, vertical: str, title: str) -> tuple[Figure, Sequence[Axes]]:
     """A figure with one panel for each label."""
     figure = Figure(figsize=(max(6.4, 4.2 * len(labels)), 4.6), layout="constrained", dpi=150)
     FigureCanvasAgg(figure)
