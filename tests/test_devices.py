@@ -1,7 +1,7 @@
 """Networks are trained on the device that was asked for, and nowhere is one hard-coded.
 
-PyTorch's device `meta` knows shapes and no numbers, and refuses to mix with tensors of the CPU. Training there takes all
-of its steps and then fails in one place, where the finished network is brought back to the CPU.
+PyTorch's device `meta` knows shapes and no numbers, and refuses to mix with tensors of the CPU. Training there takes
+all of its steps and then fails in one place, where the finished network is brought back to the CPU.
 """
 
 import warnings
@@ -91,17 +91,22 @@ class TestNames:
             resolve_device(ABSENT[0])
 
     def test_another_name_is_refused(self):
-        with pytest.raises(LowtideError, match="device must be one of .*auto.*got 'tpu'"):
+        with pytest.raises(LowtideError, match=r"device must be one of .*auto.*got 'tpu'"):
             resolve_device("tpu")
 
     def test_the_block_ends_with_the_device_before_it_whatever_happens(self):
-        assert device_in_use().type == "cpu"
-        with pytest.raises(KeyError), computing_on(META):
-            with computing_on("cpu"):
-                assert device_in_use().type == "cpu"
-            assert device_in_use() == META
-            raise KeyError
-        assert device_in_use().type == "cpu"
+        seen = []
+
+        def fails():
+            with computing_on(META):
+                with computing_on("cpu"):
+                    seen.append(device_in_use().type)
+                seen.append(device_in_use().type)
+                raise KeyError
+
+        with pytest.raises(KeyError):
+            fails()
+        assert [*seen, device_in_use().type] == ["cpu", "meta", "cpu"]
 
     @absent
     def test_everything_that_trains_refuses_a_device_that_is_not_there(self):

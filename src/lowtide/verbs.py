@@ -64,11 +64,11 @@ def scan(
         A `TableScan`, `ImageScan` or `TextScan`: it prints, shows itself in a notebook, has `to_json()`, and
         `density`, which can be saved.
     """
-    where = resolve_device(device)
+    resolve_device(device)
     modality, said = _kind(data, "scan", kind, options)
     opened = modality.open(data, secret, said, progress=progress)
     estimator = TIDE(modality.features(said), max_steps=steps, device=device, random_state=seed, progress=progress)
-    with computing_on(where):
+    with computing_on(device):
         found = replace(modality.scan(opened, estimator, said), surface=examine_data(modality, opened, seed))
     title = f"{opened.name}: what it tells about {opened.secret}"
     single = getattr(said, "samples", 0)
@@ -109,8 +109,7 @@ def plan(
             `scan`), `kind`; and those of the kind. The plan that comes back can be saved, for any number of releases.
     """
     common = {name: options.pop(name) for name in _COMMON if name in options}
-    steps, device = options.pop("steps", None), options.pop("device", "cpu")
-    resolve_device(device)
+    steps, device = options.pop("steps", None), _device(options)
     modality, said = _kind(data, "plan", options.pop("kind", None), options)
     opened = modality.open(data, secret, said, progress=progress)
     locks = modality.locks(opened, said, _listed("keep", keep), _listed("hide", hide))
@@ -221,19 +220,18 @@ def audit(
         epsilon: ε of the divergence that attacks prove; `None` for none.
         seed: the same seed gives the same report.
         progress: whether to draw a progress bar; by default only on a terminal.
-        **options: `accept` (columns that nobody judges, and that the gate passes over all the same), `device` (as for
-            `scan`), `kind`, and those of the kind.
+        **options: `accept` (columns that nobody judges, and the gate passes over), `device`, `kind`, the kind's own.
     """
     if secret is None:
         raise LowtideError("an audit needs the secret: the name of a column of the reference, or its values")
-    where = resolve_device(options.pop("device", "cpu"))
-    gate, known, accepted = read_gate(fail_above), find_card(release, card), options.pop("accept", ())
+    gate, device, accepted = read_gate(fail_above), _device(options), options.pop("accept", ())
+    known = find_card(release, card)
     modality, said = _kind(release, "audit", options.pop("kind", None), options)
     made = _plan_for(plan, modality)
     _refuse_unordered(known, said)
     matched = modality.match(release, reference, secret, said, utility=utility, progress=progress)
     data = matched.data
-    with computing_on(where):
+    with computing_on(device):
         found = audit_samples(
             matched.release,
             data.labels,
@@ -253,6 +251,13 @@ def audit(
     name = Path(release).name if isinstance(release, (str, os.PathLike)) else data.name
     title = f"{name}: what it still tells about {data.secret}"
     return replace(found, writer=ResultReport(modality, title, data, plan=made, audit=found, card=known))
+
+
+def _device(options: dict[str, Any]) -> str:
+    """Take the device out of the options; one that is not there is refused before the long work."""
+    device: str = options.pop("device", "cpu")
+    resolve_device(device)
+    return device
 
 
 def _refuse_unordered(card: ReleaseCard | None, options: Any) -> None:
