@@ -32,8 +32,8 @@ _DEVICE = ContextVar("device", default=_CPU)
 def resolve_device(name: str) -> torch.device:
     """The device of a name: `cpu`, `cuda`, `mps`, or `auto` for the first of cuda, mps and cpu that is there."""
     one_of("device", name, DEVICES)
-    there = [*(["cuda"] if torch.cuda.is_available() else []), *(["mps"] if torch.backends.mps.is_available() else [])]
-    there.append("cpu")
+    found = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    there = [device for device, is_there in found.items() if is_there]
     if name not in ("auto", *there):
         raise LowtideError(
             f"device={name!r} is not on this machine, or PyTorch was built without it; there is {' and '.join(there)}: "
@@ -113,7 +113,7 @@ def minimise(losses: Iterable[Tensor], optimiser: torch.optim.Optimizer, *, sche
 def seeded(seed: int) -> Iterator[None]:
     """PyTorch's own generator, which initial weights and dropout draw from, seeded; it is given back as it was."""
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # the CPU's alone: others have generators that draw nothing here
+        torch.default_generator.manual_seed(seed)  # the CPU's alone: nothing is drawn elsewhere
         yield
 
 

@@ -54,7 +54,7 @@ def tide_error(
     radius: float = 1.0,
     delta: float = 0.05,
 ) -> float:
-    """Return the least error η, in nats, for which `tide` asks for at most so many rows: its formula read as η(n).
+    """Return the least error η, in nats, for which `tide` asks for at most so many rows: η(n) (paper, Thm 5).
 
     It falls like √(d·log n / n). Above 2M it says nothing, as two functions within ±M never differ by more.
 
