@@ -45,31 +45,20 @@ _LARGEST = 1e6  # nats, with the smallest below: far outside what any number of 
 _HALVINGS = 100  # of the logarithm of the error: more digits than a float has
 
 
-def tide_error(
-    rows: int,
-    *,
-    parameters: int,
-    trim: float = 3.0,
-    lipschitz: float = 1.0,
-    radius: float = 1.0,
-    delta: float = 0.05,
-) -> float:
+def tide_error(rows: int, *, parameters: int, trim: float = 3.0) -> float:
     """Return the least error η, in nats, for which `tide` asks for at most so many rows: η(n) (paper, Thm 5).
 
-    It falls like √(d·log n / n). Above 2M it says nothing, as two functions within ±M never differ by more.
+    It falls like √(d·log n / n). Above 2M it says nothing, as two functions within ±M never differ by more. L, C and δ
+    are those that `tide` takes by default.
 
     Args:
         rows: n.
-        parameters: as for `tide`, like the others.
-        trim: M.
-        lipschitz: L.
-        radius: C.
-        delta: δ.
+        parameters: d, the number of weights of the critic.
+        trim: M > 0, the bound on |g|.
     """
     n = count("rows", rows, 1)
     low, high = 1 / _LARGEST, _LARGEST
     for _ in range(_HALVINGS):
         middle = math.sqrt(low * high)
-        asked = tide(middle, parameters=parameters, trim=trim, lipschitz=lipschitz, radius=radius, delta=delta)
-        low, high = (low, middle) if asked <= n else (middle, high)
+        low, high = (low, middle) if tide(middle, parameters=parameters, trim=trim) <= n else (middle, high)
     return high
