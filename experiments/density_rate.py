@@ -67,7 +67,7 @@ class Slope:
         slopes: by the name of the error, of its logarithm against log n.
         stated: (sizes,) the error that the formula of Theorem 5 states.
         stated_slope: of its logarithm.
-        vacuous_until: the largest n at which the formula states an error of 2M or more.
+        vacuous_below: the fewest samples for which the formula states an error of at most 2M.
     """
 
     law: str
@@ -76,7 +76,7 @@ class Slope:
     slopes: dict[str, Estimate]
     stated: list[float]
     stated_slope: float
-    vacuous_until: int
+    vacuous_below: int
 
 
 def errors_of(world: World, n: int, seed: int) -> tuple[float, float]:
@@ -147,11 +147,11 @@ def show(rows: list[Slope], sizes: tuple[int, ...], seeds: int) -> None:
             *(f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]" for found in row.slopes.values()),
             row.stated_slope,
             row.parameters,
-            row.vacuous_until,
+            row.vacuous_below,
         ]
         for row in rows
     ]
-    columns = ["law", f"slope, {MEAN}", f"slope, {LARGEST}", "slope, Theorem 5", "weights d", "vacuous up to n"]
+    columns = ["law", f"slope, {MEAN}", f"slope, {LARGEST}", "slope, Theorem 5", "weights d", "vacuous below n"]
     print_table("Slope of log error against log n, with its 95 % interval over seeds", columns, slopes)
 
 
