@@ -191,7 +191,7 @@ class TestImagesOnMeta:
 
     def test_the_rival_is_trained(self):
         x, s = pictures(16)
-        options = AdversarialFilter(widths=(2, 4), pretraining=10, batch=8, progress=False)
+        options = AdversarialFilter(widths=(2, 4), pretraining=5, batch=8, progress=False)
         with computing_on(META):
             training = Training(options, Stack(x), s, s, np.random.SeedSequence(0))
             training._learn_raw(lambda _: None)
