@@ -158,7 +158,7 @@ class CountedRelease:
         settled = max(float(shares.max()), curve[-1].found - max(fall, 0.0))
         enough = min(settled + _NEAR, 1.0) if limit is None else limit
         needed = None
-        if curve[-1].accuracy > enough and n >= 4:
+        if curve[-1].accuracy > enough + (_NEAR / 2 if limit is None else 0.0) and n >= 4:
             needed = rows_needed(counts, enough, "accuracy", failure, rng)
         return cls(
             rows=n,
@@ -244,14 +244,18 @@ class CountedRelease:
     def tails_in_words(self, secret: str) -> str:
         """The bounds at one ε; nothing where none was asked about, or all of them are as good as none."""
         held = self.tails
-        if held is None or min(held.forward, held.reverse, held.raised, held.lowered) >= 1:
+        if held is None or min(held.forward, held.reverse) >= 1:
             return ""
         times = f"{math.exp(held.epsilon):.3g}"
-        return (
+        said = (
             f"By counts, at ε = {held.epsilon:g} the divergence is at most {nats_up(held.forward)} forward and "
-            f"{nats_up(held.reverse)} in reverse; at most {percent_up(held.raised)} of the {self.nouns.rows} make some "
-            f"value of the {secret} more than {times} times as likely, and {percent_up(held.lowered)} less."
+            f"{nats_up(held.reverse)} in reverse"
         )
+        for share, how in ((held.raised, "as likely"), (held.lowered, "less likely")):
+            if share < _FULL:
+                rows = f"at most {percent_up(share)} of the {self.nouns.rows}"
+                said += f"; {rows} make some value of the {secret} more than {times} times {how}"
+        return f"{said}."
 
     def table(self, secret: str) -> TextTable:
         """The measures of disclosure control, each with its meaning."""
@@ -309,7 +313,7 @@ def _chosen_here(counts: Floats, failure: float, card: ReleaseCard | None) -> Ch
     """The bounds that hold for all choices of columns at once: 2^m plans share the failure probability."""
     if card is None or card.policy != "fixed" or card.mechanism != "redact" or card.parameters.get("fill") is not None:
         return None
-    columns = len(card.features)
+    columns = len(card.features) + len(card.unjudged.released) + len(card.unjudged.withheld)
     share = failure / 2.0**columns
     if share == 0.0:
         return None
