@@ -14,6 +14,7 @@ from lowtide import modalities
 from lowtide.attack.lower_bound import LowerBound, audit_divergence
 from lowtide.attack.panel import AttackReport, attack
 from lowtide.auditing.counting import CountedRelease, WholeRelease, count_release
+from lowtide.auditing.gate import GateOutcome
 from lowtide.auditing.surface import SurfaceFindings, examine
 from lowtide.auditing.utility import AttackOptions, Change, UtilityReport
 from lowtide.auditing.verdict import Gate, Unseen, Verdict, give_verdict
@@ -41,6 +42,7 @@ class AuditReport(Reported):
         surface: what stands beside the values, and the order of the samples; `None` where nobody looked.
         counted: what holds against every attacker, by counts; `None` where samples are not counted.
         secret: what the secret is called.
+        gate: what became of every limit; `None` where none was given.
     """
 
     attacks: AttackReport
@@ -53,6 +55,7 @@ class AuditReport(Reported):
     surface: SurfaceFindings | None = None
     counted: CountedRelease | None = None
     secret: str = "secret"
+    gate: GateOutcome | None = None
 
     def table(self) -> list[Row]:
         """One row per attack, as in `HEADER`: retrained attackers first, by what they learn."""
@@ -85,6 +88,7 @@ class AuditReport(Reported):
             "utility": self.utility and asdict(self.utility),
             "surface": self.surface and self.surface.to_json(),
             "counted": self.counted and self.counted.to_json(),
+            "gate": self.gate and self.gate.to_json(),
         }
         plain: dict[str, Any] = json.loads(json.dumps(result, allow_nan=False))
         return plain
@@ -95,12 +99,13 @@ class AuditReport(Reported):
         return "\n".join([str(self.verdict), "", tables, "", *self.lines()]).rstrip() + "\n"
 
     def lines(self) -> list[str]:
-        """What was counted, the divergence, the change and the utility, a line each."""
+        """What was counted, the divergence, the change, the utility and the limits of a policy file, a line each."""
         counted: list[str] = []
         if self.counted is not None:
             counted = [self.counted.cells_in_words(), self.counted.curve_in_words(plain(self.secret))]
         tails = "" if self.counted is None else self.counted.tails_in_words(plain(self.secret))
-        return [line for line in (*counted, self._divergence(), tails, self._change(), self._utility()) if line]
+        asked = [] if self.gate is None else self.gate.lines()
+        return [line for line in (*counted, self._divergence(), tails, self._change(), self._utility(), *asked) if line]
 
     def counted_tables(self) -> list[TextTable]:
         """Measures of disclosure control, where samples are counted."""
