@@ -15,7 +15,7 @@ import numpy as np
 from lowtide import modalities
 from lowtide.auditing.counting import WholeRelease
 from lowtide.auditing.gate import judge_limits
-from lowtide.auditing.policy_file import PolicyFile, audit_rules, check_plan, check_reachable, plan_rules
+from lowtide.auditing.policy_file import PolicyFile, audit_rules, check_plan, check_reachable, plan_rules, read_gate
 from lowtide.auditing.report import AuditReport, audit_samples
 from lowtide.auditing.surface import examine_data, examine_order
 from lowtide.auditing.verdict import Gate, Unseen
@@ -27,12 +27,13 @@ from lowtide.disclose.certificate import PolicyName
 from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.disclose.plan_file import Plan, Release, card_paths, find_card
 from lowtide.disclose.releasing import Tally, check_apart, noise_of, release_object, released_order, write_release
+from lowtide.disclose.review import NOBODY_ASKED
 from lowtide.disclose.standing import Unjudged, judged_by_nobody
 from lowtide.errors import LowtideError, LowtideTypeError, note
 from lowtide.files import Staging
 from lowtide.options import read_options
-from lowtide.protocols import Dataset, Locks, Matched, Modality
-from lowtide.report.results import ResultReport
+from lowtide.protocols import Locks, Matched, Modality
+from lowtide.report.results import ResultReport, reported_audit, reported_plan
 from lowtide.table_files.verifying import why_refused
 from lowtide.training import computing_on, resolve_device
 
@@ -138,13 +139,7 @@ def plan(
     unjudged, order = Unjudged.of(opened.unjudged, locks.columns), examine_order(modality, opened, seed)
     card = check_plan(rules, replace(hider.card_, unjudged=unjudged, order=order))
     layout = modality.layout(opened, said, locks, utility)
-    return _reported_plan(Plan(modality.name, opened.secret, layout, replace(hider.hider_, card=card)), opened)
-
-
-def _reported_plan(made: Plan, opened: Dataset) -> Plan:
-    """A plan that writes its report from the data it was made from."""
-    title = f"{opened.name}: a plan to hide {opened.secret}"
-    return replace(made, writer=ResultReport(made.modality, title, opened, plan=made, card=made.card))
+    return reported_plan(Plan(modality.name, opened.secret, layout, replace(hider.hider_, card=card)), opened)
 
 
 def release(
@@ -260,15 +255,7 @@ def audit(
             progress=progress,
         )
     found = replace(found, gate=judge_limits(found, rules, gate, unseen))
-    return replace(
-        found, writer=ResultReport(modality, _title(release, data), data, plan=made, audit=found, card=known)
-    )
-
-
-def _title(release: Any, data: Dataset) -> str:
-    """The title of the report of an audit."""
-    name = Path(release).name if isinstance(release, (str, os.PathLike)) else data.name
-    return f"{name}: what it still tells about {data.secret}"
+    return reported_audit(found, modality, release, data, plan=made, card=known)
 
 
 def _device(options: dict[str, Any]) -> str:
@@ -332,17 +319,8 @@ def verify(
     found = card if isinstance(card, ReleaseCard) else ReleaseCard.load(card)
     made = plan if plan is None or isinstance(plan, Plan) else Plan.load(plan)
     asked = None if policy_file is None else PolicyFile.load(policy_file)
-    approvers, needed = ((), 0) if asked is None else (asked.approvers, asked.needed)
-    digest = None if made is None else made.digest
-    return why_refused(found, data, plan_digest=digest, approvers=approvers, needed=needed) is None
-
-
-def read_gate(limit: Gate | float | str | None) -> Gate | None:
-    """The limit of an audit from what a user writes."""
-    if limit is None or isinstance(limit, Gate):
-        return limit
-    read = Budget.read(limit)
-    return Gate.nats(read.limit) if read.unit == "nats" else Gate.accuracy(read.limit)
+    approval = NOBODY_ASKED if asked is None else asked.approval
+    return why_refused(found, data, plan_digest=None if made is None else made.digest, approval=approval) is None
 
 
 def kind_of(source: Any, verb: str, given: Mapping[str, Any]) -> Modality:

@@ -6,6 +6,7 @@ Both hold figures and names of columns, never a value of the data.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -15,6 +16,7 @@ from xml.etree import ElementTree as Xml
 from lowtide.auditing.counting import nats_up, percent_up
 from lowtide.auditing.policy_file import Rules
 from lowtide.auditing.verdict import Gate, Unseen, judge
+from lowtide.disclose.review import NOBODY_ASKED, Approval
 from lowtide.disclose.standing import Standing, State, Unit
 from lowtide.errors import LowtideError
 from lowtide.formatting import plain
@@ -55,15 +57,13 @@ class GateOutcome:
         secret: what the secret is called.
         outcomes: one for each limit.
         policy_file: the name of the policy file; `None` without one.
-        approvers: whose approval the file asks for.
-        needed: how many of them must approve.
+        approval: whose approval the file asks for.
     """
 
     secret: str
     outcomes: tuple[LimitOutcome, ...]
     policy_file: str | None = None
-    approvers: tuple[str, ...] = ()
-    needed: int = 1
+    approval: Approval = NOBODY_ASKED
 
     @property
     def passed(self) -> bool:
@@ -81,16 +81,9 @@ class GateOutcome:
         """One line for each limit, where a policy file asked for them, and the outcome."""
         return [] if self.policy_file is None else [*map(str, self.outcomes), self.sentence]
 
-    def approval(self) -> str:
-        """Who is to approve the release; empty where the file does not say."""
-        if not self.approvers:
-            return ""
-        many = "one" if self.needed == 1 else str(self.needed)
-        return f"To be approved by {many} of: {', '.join(map(plain, self.approvers))}."
-
     def to_json(self) -> dict[str, Any]:
         """As plain values."""
-        return {**asdict(self), "approvers": list(self.approvers), "passed": self.passed}
+        return {**asdict(self), "passed": self.passed}
 
 
 def judge_limits(
@@ -118,7 +111,7 @@ def judge_limits(
         raise LowtideError(
             f"{file.path} has no limit for an audit of {secret!r}: give it limits, every_attacker or minimum_group"
         )
-    return GateOutcome(secret, tuple(outcomes), file.path.name, file.approvers, file.needed)
+    return GateOutcome(secret, tuple(outcomes), file.path.name, file.approval)
 
 
 def _attacked(found: AuditReport, gate: Gate, unseen: Unseen) -> LimitOutcome:
@@ -141,6 +134,8 @@ def _against_every_attacker(found: AuditReport, gate: Gate) -> LimitOutcome:
         return LimitOutcome(asked, "not shown", _CHOSEN)
     if bound <= gate.limit:
         return LimitOutcome(asked, "kept", f"By counts at most {_most(gate.quantity, bound)}")
+    if math.isinf(bound):
+        return LimitOutcome(asked, "not shown", "Counts bound nothing: too many rows differ from all others")
     return LimitOutcome(asked, "not shown", f"By counts it may be as much as {_most(gate.quantity, bound)}")
 
 
@@ -222,8 +217,8 @@ def _summary(found: AuditReport, name: str) -> Iterator[str]:
         yield from ("", "| what was asked | state | what was found |", "|---|---|---|")
         yield from (f"| {_quoted(one.asked)} | {one.state} | {_quoted(one.found)} |" for one in outcome.outcomes)
         yield ""
-        if outcome.approval():
-            yield from (_quoted(outcome.approval()), "")
+        if outcome.approval.names:
+            yield from (_quoted(str(outcome.approval)), "")
     yield _quoted(str(found.verdict))
 
 

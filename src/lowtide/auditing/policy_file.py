@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from lowtide.auditing.verdict import Gate
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.card import ReleaseCard
+from lowtide.disclose.review import NOBODY_ASKED, Approval
 from lowtide.errors import LowtideError
 from lowtide.files import regular
 from lowtide.labels import read_classes
@@ -60,15 +61,13 @@ class PolicyFile:
         path: where it was read from.
         secrets: what may be told about each.
         minimum_group: the k of k-anonymity, how many rows must be shown alike; `None` where none is asked for.
-        approvers: whose approval counts; empty where anybody's does.
-        needed: how many of them must approve.
+        approval: whose approval a release needs; nobody's where the file does not say.
     """
 
     path: Path
     secrets: tuple[SecretLimits, ...]
     minimum_group: int | None = None
-    approvers: tuple[str, ...] = ()
-    needed: int = 1
+    approval: Approval = NOBODY_ASKED
 
     @classmethod
     def load(cls, path: AnyPath) -> PolicyFile:
@@ -90,11 +89,11 @@ class PolicyFile:
         minimum = part.whole("minimum_group", 2, "the fewest rows that are shown alike")
         approval = part.table("approval")
         approval.check_keys(_APPROVAL)
-        approvers = approval.texts("names") or ()
-        needed = approval.whole("needed", 1, "how many of them must approve") or 1
-        if "needed" in approval.values and needed > len(approvers):
-            approval.refuse("needed", f"only {len(approvers)} are named to approve", "name more, or ask for fewer")
-        return cls(Path(path), secrets, minimum, approvers, needed)
+        names = approval.texts("names") or ()
+        needed = approval.whole("needed", 1, "how many of them must approve") or min(1, len(names))
+        if needed > len(names):
+            approval.refuse("needed", f"only {len(names)} are named to approve", "name more, or ask for fewer")
+        return cls(Path(path), secrets, minimum, Approval(names, needed))
 
     def rules(self, secret: Any = None) -> Rules:
         """What the file says about a secret, named by its column or columns; by default its only one."""
@@ -111,10 +110,8 @@ class PolicyFile:
         own = next((one for one in self.secrets if set(one.names) == names), None)
         if own is None:
             asked = " + ".join(sorted(names))
-            hint = _nearest(asked, known) or f"it is about {', '.join(known)}"
-            raise LowtideError(
-                f"{self.path} has no entry about the secret {asked!r}; {hint}, or add a [[secret]] for it"
-            )
+            hint = _nearest(asked, known) or f"it is about {', '.join(known)}."
+            raise LowtideError(f"{self.path} has no [[secret]] named {asked!r}; {hint} Otherwise add one")
         return Rules(self, own)
 
 
@@ -282,6 +279,11 @@ def _read_secret(part: _Part) -> SecretLimits:
             part.refuse("budget", f"a plan may use it up, and then exceeds the limit, {limit}", "lower the budget")
     every = part.budget("every_attacker", part.values["every_attacker"]) if "every_attacker" in part.values else None
     return SecretLimits(names, budget, tuple(map(_gate, limits)), None if every is None else _gate(every))
+
+
+def read_gate(limit: Gate | Budget | float | str | None) -> Gate | None:
+    """The limit of an audit from what a user writes."""
+    return limit if limit is None or isinstance(limit, Gate) else _gate(Budget.read(limit))
 
 
 def _gate(budget: Budget) -> Gate:

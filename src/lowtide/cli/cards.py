@@ -9,7 +9,7 @@ from lowtide.cli.arguments import ReviewArguments, ShowArguments, VerifyArgument
 from lowtide.cli.console import check_outputs, emit_json, say, say_page
 from lowtide.cli.endings import GATE_FAILED
 from lowtide.disclose.card import ReleaseCard
-from lowtide.disclose.review import make_decision
+from lowtide.disclose.review import NOBODY_ASKED, Approval, make_decision
 from lowtide.errors import LowtideError
 from lowtide.files import Staging
 from lowtide.table_files.verifying import why_refused
@@ -26,12 +26,12 @@ def show(said: ShowArguments, _: dict[str, Any]) -> None:
 def verify(said: VerifyArguments, _: dict[str, Any]) -> None:
     """Compare hashes, and what the card says with the data; exit with 1 where they differ."""
     card = ReleaseCard.load(said.card)
-    digest, (approvers, needed) = None, _approval(said.policy_file)
+    digest = None
     if said.plan is not None:
         from lowtide.disclose.plan_file import Plan  # noqa: PLC0415 - imports torch
 
         digest = Plan.load(said.plan).digest
-    why = why_refused(card, said.data, plan_digest=digest, approvers=approvers, needed=needed)
+    why = why_refused(card, said.data, plan_digest=digest, approval=_approval(said.policy_file))
     if why is not None:
         say(f"{said.data} {why} ({said.card})")
         raise typer.Exit(GATE_FAILED)
@@ -40,14 +40,13 @@ def verify(said: VerifyArguments, _: dict[str, Any]) -> None:
         say(f"{decision}.")
 
 
-def _approval(path: Path | None) -> tuple[tuple[str, ...], int]:
-    """Whose approval a policy file asks for, and of how many."""
+def _approval(path: Path | None) -> Approval:
+    """Whose approval a policy file asks for."""
     if path is None:
-        return (), 0
+        return NOBODY_ASKED
     from lowtide.auditing.policy_file import PolicyFile  # noqa: PLC0415 - imports torch
 
-    asked = PolicyFile.load(path)
-    return asked.approvers, asked.needed
+    return PolicyFile.load(path).approval
 
 
 def review(said: ReviewArguments, _: dict[str, Any]) -> None:
@@ -57,7 +56,7 @@ def review(said: ReviewArguments, _: dict[str, Any]) -> None:
     page = said.card.with_suffix(".md")
     check_outputs({"card": said.card, "page of the card": page, "policy file": said.policy_file}, {"--json": said.json})
     card = ReleaseCard.load(said.card)
-    approvers, _needed = _approval(said.policy_file)
+    approvers = _approval(said.policy_file).names
     if approvers and said.name.strip() not in approvers:
         raise LowtideError(
             f"{said.name!r} is not among those who approve by {said.policy_file}: {', '.join(approvers)}; give one of "

@@ -131,20 +131,36 @@ def check_approvals(decisions: Sequence[Decision], today: datetime.date) -> None
             )
 
 
-def missing_approval(decisions: Sequence[Decision], approvers: Sequence[str], needed: int) -> str | None:
-    """Why a release may not go: a reviewer rejected it, or too few of those who are asked approved; else `None`.
+@dataclass(frozen=True)
+class Approval:
+    """Whose approval a release needs.
 
-    Args:
-        decisions: of the card.
-        approvers: whose approval counts; empty where anybody's does.
-        needed: how many of them must approve; 0 where nobody is asked.
+    Attributes:
+        names: of those who are asked; empty where nobody is.
+        needed: how many of them must approve.
     """
-    last = last_words(decisions)
-    rejected = [one for one in last if not one.approves]
-    if rejected:
-        return f"{rejected[0].name} rejected this release on {rejected[0].date}"
-    approved = sum(not approvers or one.name in approvers for one in last)
-    if approved < needed:
-        whom = f", from {', '.join(approvers)}" if approvers else ""
-        return f"approvals needed: {needed}{whom}; there: {approved}. Have it reviewed (`lowtide review`)"
-    return None
+
+    names: tuple[str, ...] = ()
+    needed: int = 0
+
+    def missing(self, decisions: Sequence[Decision]) -> str | None:
+        """Why a release may not go: a reviewer rejected it, or too few of those who are asked approved; else `None`."""
+        last = last_words(decisions)
+        rejected = [one for one in last if not one.approves]
+        if rejected:
+            return f"{rejected[0].name} rejected this release on {rejected[0].date}"
+        approved = sum(one.name in self.names for one in last)
+        if approved >= self.needed:
+            return None
+        return (
+            f"approvals needed: {self.needed}, from {', '.join(self.names)}; there: {approved}. Have it reviewed "
+            "(`lowtide review`)"
+        )
+
+    def __str__(self) -> str:
+        if not self.names:
+            return ""
+        return f"To be approved by {'one' if self.needed == 1 else self.needed} of: {', '.join(self.names)}."
+
+
+NOBODY_ASKED = Approval()

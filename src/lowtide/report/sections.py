@@ -15,6 +15,7 @@ from lowtide.report.charts import Tradeoff, duels, read_budget, tradeoff
 from lowtide.report.counting import counted
 from lowtide.report.divergence import divergence
 from lowtide.report.html import FEWEST, Findings, Mark, Outline, Report, Scan, Section, fill
+from lowtide.report.review import review
 from lowtide.report.svg import stand_alone
 from lowtide.report.words import view_card
 
@@ -58,6 +59,7 @@ def make_report(
         *_change(found),
         *(section for section in own if section.single),
         *_card(found, kind),
+        *review(found),
         _reading(kind),
     )
     return Report(title, secret, kind.nouns, sections)

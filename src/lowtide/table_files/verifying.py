@@ -5,14 +5,14 @@ Imports neither torch nor scikit-learn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowtide.disclose.card import ReleaseCard, versions
-from lowtide.disclose.review import check_approvals, current_day, missing_approval
+from lowtide.disclose.review import NOBODY_ASKED, Approval, check_approvals, current_day
 from lowtide.errors import LowtideError, note
 from lowtide.formatting import listed
 from lowtide.table_files.formats import format_of
@@ -26,10 +26,9 @@ def why_refused(
     data: str | Path,
     *,
     plan_digest: str | None = None,
-    approvers: Sequence[str] = (),
-    needed: int = 0,
+    approval: Approval = NOBODY_ASKED,
 ) -> str | None:
-    """Why a release is not what its card says, or may not go, to follow its name; `None` where nothing speaks against it.
+    """What speaks against a release, to be said after its name: `None` where nothing does.
 
     A card that was edited after a decision, and an approval that expired, are errors.
 
@@ -37,8 +36,7 @@ def why_refused(
         card: of the release.
         data: the released file or folder.
         plan_digest: of the plan that should have made it; `None` does not ask.
-        approvers: whose approval counts; empty where anybody's does.
-        needed: how many of them must have approved.
+        approval: whose approval it needs.
     """
     edited = card.edited_since
     if edited is not None:
@@ -57,7 +55,7 @@ def why_refused(
     if written != here:
         note(f"the card was written by Lowtide {written}, and this is {here}")
     check_approvals(card.decisions, current_day())
-    missing = missing_approval(card.decisions, approvers, needed)
+    missing = approval.missing(card.decisions)
     return None if missing is None else f"may not be shared: {missing}"
 
 
