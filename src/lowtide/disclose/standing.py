@@ -26,12 +26,12 @@ _FAILURE = 0.05  # of everything that is stated about one plan
 _WIDE = 0.1  # of all there is to know: an estimate that leaves so much open says little
 
 
-def level_of(look: int) -> float:
+def level_of(look: int, confidence: float = 1.0 - _FAILURE) -> float:
     """The confidence level of the interval at the look-th look at the judged rows.
 
-    All looks together fail with probability 5 % at most: the k-th one takes 1/(k(k + 1)) of it.
+    All looks together fail with probability 1 − `confidence` at most: the k-th one takes 1/(k(k + 1)) of it.
     """
-    return 1.0 - _FAILURE / (look * (look + 1))
+    return 1.0 - (1.0 - confidence) / (look * (look + 1))
 
 
 def budget_in_words(limit: float, unit: Unit) -> str:
@@ -144,7 +144,7 @@ def stand(limit: float, unit: Unit, found: Estimate, *, lower: float, reference:
     low = max(found.low, lower)
     state: State = "exceeded" if low > limit else "kept" if shown and found.high <= limit else "not shown"
     needed = _rows_needed(limit, found) if state == "not shown" and shown else None
-    rows = None if needed is None else math.ceil(needed * reference / max(1, found.n))
+    rows = None if needed is None or not math.isfinite(needed) else math.ceil(needed * reference / max(1, found.n))
     return Standing(limit, unit, state, found.high, low, found.n, rows)
 
 

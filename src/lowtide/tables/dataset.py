@@ -33,7 +33,8 @@ from lowtide.tables.secrets import join_secrets, joint_name, named_secrets
 from lowtide.types import Ints
 
 _SECRET = "secret"
-_FIXED_ONLY = ("mechanism", "kept", "epsilon", "delta", "lam", "certify", "strict", "hide", "fill")  # options of `plan`
+_HIDING = ("mechanism", "kept", "epsilon", "delta", "lam", "certify", "strict", "hide", "fill")
+_FIXED_ONLY = (*_HIDING, "bands", "hierarchy")  # options of `plan`
 _MOST_COLUMNS = 3000  # 2,000 columns of 500 rows are scanned in a minute of processor time
 
 

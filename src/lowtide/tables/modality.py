@@ -55,7 +55,7 @@ class TableModality:
     )
     options: type[Any] = TableOptions
     policies: tuple[str, ...] = ("fixed", "redraw", "sequential", "paper")
-    mechanisms: tuple[str, ...] = ("redact", "gaussian", "mixed")
+    mechanisms: tuple[str, ...] = ("redact", "gaussian", "mixed", "merge")
     default_budget = TableOptions.default_budget
 
     # ── density ──────────────────────────────────────────────────────────────────────────────────────────────────────
