@@ -1,7 +1,7 @@
 """How coarse each column must be for a budget: found on the rows for planning, checked by those that judge.
 
 Columns are grown from nothing (`merge_search`). Where attackers decide, boosted trees say how far along the way the
-budget lasts, and columns that tell together what none tells alone are left behind while the others go on. Where a bound
+budget lasts, and columns that tell together what none tells alone are held back while the others go on. Where a bound
 against every attacker decides, the bound of the rows for planning, taken as that of so many rows as judge, says so
 itself. Then the judged rows are asked, with all attackers, and if they object, steps are taken back.
 """
@@ -42,10 +42,10 @@ from lowtide.theory import counts as theory
 from lowtide.types import Floats
 
 _MOST_COLUMNS = 300  # whose atoms one regression can hold
-_LEFT_BEHIND = 6  # times that a column is left behind while the others go on
+_HELD_BACK = 8  # times that a column is held back while the others go on
 MERGED_JUDGING = 0.6  # share of the rows that judge where a bound is counted: planning needs fewer than it
 _MARGIN = 0.5  # standard errors; with more, less is shown, with less, judged rows are asked more often
-_LESS = 0.7  # of what was planned, when the judged rows object
+_LESS = 0.7  # of what was planned, when attackers object
 _LOOKS = 6  # at the judged rows
 _POINTS = 8  # of the trade-off curve
 _CHEAPEST = 1e-5  # of a bound: a step that adds nothing to it costs this
@@ -115,18 +115,20 @@ class MergeSearch:
         return self._known[choice, useful]
 
     def by_attackers(self, budget: Budget, tick: Tick) -> list[Step]:
-        """Steps that trees say keep a budget; a column is left behind where its next step would break it."""
+        """Steps that trees say keep a budget; a column whose next step would break it may only take smaller ones."""
         taken: list[Step] = []
-        frozen = np.zeros(len(self.trees), dtype=bool)
+        limit = budget.limit if budget.unit == "nats" else math.inf
+        ceilings = np.full(len(self.trees), limit)
         cost = LeakCost(self.regression)
-        for turn in range(_LEFT_BEHIND):
-            way = grow(self.trees, self.at(taken), cost, self.worth, frozen)
+        for turn in range(_HELD_BACK):
+            way = grow(self.trees, self.at(taken), cost, self.worth, ceilings)
             far = self._furthest(taken, way, budget)
             taken += way[:far]
-            tick((turn + 1) / _LEFT_BEHIND)
+            tick((turn + 1) / _HELD_BACK)
             if far == len(way):
                 break
-            frozen[way[far].column] = True
+            broke = way[far]
+            ceilings[broke.column] = _LESS * float(cost.costs(self.at(taken), [broke])[0])
         return self._as_they_are(taken, budget)
 
     def _furthest(self, taken: Sequence[Step], way: Sequence[Step], budget: Budget) -> int:
@@ -151,14 +153,14 @@ class MergeSearch:
     def _raw_steps(self, taken: Sequence[Step]) -> list[Step]:
         choice, found = self.at(taken), []
         for j, (tree, nodes) in enumerate(zip(self.trees, choice, strict=True)):
-            if nodes is not None and not tree.fixed and not any(node in tree.children for node in nodes):
+            if nodes is not None and not tree.fixed and not any(node in tree.ways for node in nodes):
                 found.append(Step(j, RAW))
         return found
 
     def by_bound(self, limit: float, look: int) -> list[Step]:
         """Steps that keep a bound against every attacker, as the rows for planning tell it."""
         cost = self.bound_cost(limit, look)
-        return grow(self.trees, self.begin, cost, self.worth, np.zeros(len(self.trees), dtype=bool))
+        return grow(self.trees, self.begin, cost, self.worth, np.full(len(self.trees), np.inf))
 
     def bound_cost(self, limit: float, look: int) -> BoundCost:
         """What steps add to the bound that so many rows as judge would give."""

@@ -32,10 +32,11 @@ _CHEAPEST = 0.5  # of a degree of freedom: a step that seems to cost nothing cos
 
 
 class Step(NamedTuple):
-    """A column, and the node of its tree that is split; `RAW` shows it as it is."""
+    """A column, the node of its tree that is split, `RAW` for showing it as it is, and which way it is split."""
 
     column: int
     node: int
+    way: int = 0
 
 
 Choice = tuple[Nodes | None, ...]
@@ -57,7 +58,12 @@ def start(trees: Sequence[MergeTree], keep: Bools) -> Choice:
 
 def _all(tree: MergeTree) -> Nodes | None:
     """A column that the user keeps: as it is, or in the bands that they gave."""
-    return frozenset(tree.children[tree.root]) if tree.fixed else None
+    return frozenset(tree.ways[tree.root][0].parts) if tree.fixed else None
+
+
+def parts_of(trees: Sequence[MergeTree], step: Step) -> tuple[int, ...]:
+    """The nodes that a step splits its node into."""
+    return trees[step.column].ways[step.node][step.way].parts
 
 
 def steps_of(trees: Sequence[MergeTree], choice: Choice) -> list[Step]:
@@ -66,8 +72,8 @@ def steps_of(trees: Sequence[MergeTree], choice: Choice) -> list[Step]:
     for j, (tree, nodes) in enumerate(zip(trees, choice, strict=True)):
         if nodes is None:
             continue
-        inner = sorted(node for node in nodes if node in tree.children)
-        found += [Step(j, node) for node in inner]
+        inner = sorted(node for node in nodes if node in tree.ways)
+        found += [Step(j, node, way) for node in inner for way in range(len(tree.ways[node]))]
         if not inner and not tree.fixed:
             found.append(Step(j, RAW))
     return found
@@ -78,8 +84,8 @@ def take(trees: Sequence[MergeTree], choice: Choice, step: Step) -> Choice:
     tree, nodes = trees[step.column], choice[step.column]
     after: Nodes | None = None
     if step.node != RAW and nodes is not None:
-        after = (nodes - {step.node}) | frozenset(tree.children[step.node])
-        if tree.exact and not any(node in tree.children for node in after):
+        after = (nodes - {step.node}) | frozenset(parts_of(trees, step))
+        if tree.exact and not any(node in tree.ways for node in after):
             after = None
     return (*choice[: step.column], after, *choice[step.column + 1 :])
 
@@ -145,7 +151,7 @@ class AtomRegression:
         gram[np.diag_indices_from(gram)] += _RIDGE * self.n
         inverse = np.linalg.inv(gram)
         residual = self.products - self.moments @ (design @ (inverse @ (design.T @ self.products)))
-        parts = [self._parts(steps[k].column, self.trees[steps[k].column].children[steps[k].node][:-1]) for k in asked]
+        parts = [self._parts(steps[k].column, parts_of(self.trees, steps[k])[:-1]) for k in asked]
         contrasts = np.concatenate(parts, axis=1)
         moved = self.moments @ contrasts
         beside = design.T @ moved
@@ -253,8 +259,8 @@ class BoundCost:
         if step.node == RAW:
             return tree.raw - min(0, int(tree.raw.min()))
         parts = np.zeros(tree.size, dtype=np.intp)
-        for place, child in enumerate(tree.children[step.node]):
-            parts[tree.cover[child]] = place
+        for place, part in enumerate(parts_of(self.trees, step)):
+            parts[tree.cover[part]] = place
         return parts[tree.atoms]
 
     def _counted(self, cells: Ints, parts: Ints) -> Floats:
@@ -332,7 +338,7 @@ class Worth:
         if step.node == RAW:
             return 1 - _BANDED
         rows, n = self._rows[step.column], len(tree.atoms)
-        parts = np.array([rows[tree.cover[child]].sum() for child in tree.children[step.node]])
+        parts = np.array([rows[tree.cover[part]].sum() for part in parts_of(self.trees, step)])
         told = float((xlogy(parts.sum(), parts.sum()) - xlogy(parts, parts).sum()) / n)
         whole = float(entr(rows / n).sum())
         last = take(self.trees, choice, step)[step.column] is None
@@ -363,7 +369,7 @@ class Worth:
         return max(alone, default=0.0) / self._all
 
 
-def grow(trees: Sequence[MergeTree], choice: Choice, cost: Cost, worth: Worth, frozen: Bools) -> list[Step]:
+def grow(trees: Sequence[MergeTree], choice: Choice, cost: Cost, worth: Worth, ceilings: Floats) -> list[Step]:
     """Steps from a choice on, each the one worth most for its cost, until none is left.
 
     Args:
@@ -371,18 +377,20 @@ def grow(trees: Sequence[MergeTree], choice: Choice, cost: Cost, worth: Worth, f
         choice: where to begin.
         cost: what a step costs; one that costs too much never comes back.
         worth: what it is worth.
-        frozen: (columns,) those that stay as they are.
+        ceilings: (columns,) what a step of each column may cost.
     """
     taken: list[Step] = []
     closed: set[Step] = set()
     while True:
-        open_steps = [s for s in steps_of(trees, choice) if s not in closed and not frozen[s.column]]
-        if not open_steps:
+        listed = [step for step in steps_of(trees, choice) if step not in closed]
+        if not listed:
             return taken
-        costs = cost.costs(choice, open_steps)
-        closed |= {step for step, one in zip(open_steps, costs, strict=True) if np.isinf(one)}
+        costs = cost.costs(choice, listed)
+        costs[costs > ceilings[[step.column for step in listed]]] = np.inf
+        closed |= {step for step, one in zip(listed, costs, strict=True) if np.isinf(one)}
         if np.isinf(costs).all():
             return taken
-        best = open_steps[int(np.argmax(worth.of(choice, open_steps) / costs))]
+        favour = [1.0 if step.node == RAW else trees[step.column].ways[step.node][step.way].favour for step in listed]
+        best = listed[int(np.argmax(np.array(favour) * worth.of(choice, listed) / costs))]
         taken.append(best)
         choice = take(trees, choice, best)

@@ -2,7 +2,8 @@
 
 The leaves of a tree, its atoms, are narrow bands of a number, or categories, each of them shown by enough rows. They
 are joined (`joining`) until the column is one value, which is as good as redacted. A release shows a column at some
-nodes that together cover it. A hierarchy that the user gives is a tree already.
+nodes that together cover it. Bands can be joined in many ways, so the tree of a number has a node for each possible
+band, and several ways to split it. A hierarchy that the user gives is a tree already.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from lowtide.errors import LowtideError
 from lowtide.tables.bands import Bands, digits_of, round_cuts
 from lowtide.tables.columns import Learnt, texts_of, values_of
 from lowtide.tables.hierarchy import Hierarchy
-from lowtide.tables.joining import Joined, count_classes, join_atoms
+from lowtide.tables.joining import Joined, Way, count_classes, join_categories, join_neighbours
 from lowtide.tables.merging import Groups, group_labels
-from lowtide.types import Bools, Floats, Ints
+from lowtide.types import Bools, Ints
 
 Nodes = frozenset[int]
 _MOST_ATOMS = 24  # of a number; more cannot be told apart by the eye, and cost time
@@ -27,7 +28,8 @@ _MOST_CATEGORIES = 48
 _ALL_ATOMS = 600  # of a table, beyond which columns have fewer: one regression holds them all
 _LEAST_SHARE = 1 / 500  # of the rows for planning: what an atom has at least
 _LEAST_ROWS = 10  # the same, of few rows: nobody's own value becomes a label
-_ROUND = 2.0  # a cut that takes one digit to say is worth so many times one that takes two
+_BAND_ROWS = 30  # the same of a band, where there are enough
+_ROUND = 2.0  # digits; a cut that takes one to say is favoured so many times over one that takes two
 
 
 class Describes(Protocol):
@@ -46,7 +48,7 @@ class MergeTree:
         name: of the column.
         atoms: (n,) the leaf of every row.
         raw: (n,) which of its different values each row has.
-        children: of every node that is not a leaf.
+        ways: of every node that is not a leaf the ways to split it.
         cover: the atoms of each node; the nodes that are leaves come first.
         ordered: whether joined atoms are neighbours.
         exact: whether all atoms together show the column as it is.
@@ -58,7 +60,7 @@ class MergeTree:
     name: str
     atoms: Ints
     raw: Ints
-    children: Mapping[int, tuple[int, ...]]
+    ways: Mapping[int, tuple[Way, ...]]
     cover: tuple[Ints, ...]
     ordered: bool
     exact: bool
@@ -204,7 +206,7 @@ class TreeMaker:
         whole = dates is None and bool((known % 1 == 0).all())
         given = self.said.bands.get(name)
         cuts = given or round_cuts(
-            values[self.planning & ~gone], most=self._most, least=self.least, dates=dates is not None, whole=whole
+            values[self.planning & ~gone], most=self._most, least=self._wide, dates=dates is not None, whole=whole
         )
         bands = Bands.of(cuts, dates=dates, whole=whole, low=low, high=high)
         codes = bands.place(values)
@@ -215,10 +217,8 @@ class TreeMaker:
             count = int(dense.max()) + 1
             flat = Joined({}, [(k,) for k in range(count)], tuple(range(count)))
             return _finish(name, flat, dense, raw, _GivenParts(bands), ordered=True, fixed=True)
-        atoms = np.where(codes < 0, len(bands.labels), codes)
         weights = np.array([_ROUND / digits_of(cut, dates=dates is not None) for cut in bands.cuts])
-        joined = self._join(atoms, len(bands.labels), own, weights)
-        return _finish(name, joined, codes, raw, _NumberParts(bands), ordered=True)
+        return _finish(name, join_neighbours(weights), codes, raw, _NumberParts(bands), ordered=True)
 
     def _categories(self, name: str, column: Any, learnt: Learnt, own: bool) -> MergeTree | None:
         texts, cells = texts_of(column)
@@ -241,7 +241,7 @@ class TreeMaker:
         raw[known] = place
         counts = {str(used[k]): int(rows[k]) for k in frequent}
         atoms = np.where(codes < 0, len(values), codes)
-        joined = self._join(atoms, len(values), own, None)
+        joined = self._join(atoms, len(values), own)
         parts = _CategoryParts(tuple(values), counts)
         return _finish(name, joined, codes, raw, parts)
 
@@ -258,7 +258,7 @@ class TreeMaker:
         values = tuple(str(used[k]) for k in present)
         codes = np.where(gone, -1, np.searchsorted(present, codes))
         levels = [given.levels[value] for value in values]
-        children: dict[int, tuple[int, ...]] = {}
+        ways: dict[int, tuple[Way, ...]] = {}
         cover: list[tuple[int, ...]] = [(k,) for k in range(len(values))]
         names: dict[tuple[int, ...], str] = {(k,): value for k, value in enumerate(values)}
         top = list(range(len(values)))
@@ -273,12 +273,12 @@ class TreeMaker:
                 if len(members) == 1:  # nothing is joined: the finer name is as true
                     top += members
                     continue
-                children[len(cover)] = tuple(members)
+                ways[len(cover)] = (Way(tuple(members)),)
                 cover.append(tuple(sorted(atom for member in members for atom in cover[member])))
                 names[cover[-1]] = label
                 top.append(len(cover) - 1)
         _unique_names(names, name)
-        joined = Joined(children, cover, tuple(top))
+        joined = Joined(ways, cover, tuple(top))
         return _finish(name, joined, codes, codes.copy(), _HierarchyParts(values, names))
 
     @property
@@ -287,25 +287,23 @@ class TreeMaker:
         return max(_LEAST_ROWS, int(_LEAST_SHARE * self.planning.sum()))
 
     @property
+    def _wide(self) -> int:
+        """The same of a band, whose share of each class must be known roughly."""
+        return max(self.least, min(_BAND_ROWS, int(self.planning.sum()) // 8))
+
+    @property
     def _most(self) -> int:
         """About how many atoms a number may have."""
         return int(np.clip(_ALL_ATOMS // self.columns, 2, _MOST_ATOMS))
 
-    def _join(self, atoms: Ints, size: int, own: bool, weights: Floats | None) -> Joined:
-        """Join atoms from 0 to `size` two at a time, the best first; others are missing values.
-
-        Args:
-            atoms: (n,).
-            size: how many there are.
-            own: whether the column is the utility.
-            weights: of the cut between neighbours, (size − 1,); without them any two may be joined.
-        """
+    def _join(self, atoms: Ints, size: int, own: bool) -> Joined:
+        """Join categories, atoms (n,) from 0 to `size`; others are missing. The utility's `own` is told by none."""
         rows = self.planning & (atoms < size)
         secret = count_classes(atoms[rows], self.secret[rows], size)
-        useful = (
-            np.zeros((1, size)) if own or self.utility is None else count_classes(atoms[rows], self.utility[rows], size)
-        )
-        return join_atoms(secret, useful, int(self.planning.sum()), weights)
+        useful = np.zeros((1, size))
+        if self.utility is not None and not own:
+            useful = count_classes(atoms[rows], self.utility[rows], size)
+        return join_categories(secret, useful, int(self.planning.sum()))
 
 
 def _finish(
@@ -329,24 +327,30 @@ def _finish(
         ordered: whether neighbours are joined.
         fixed: whether it is shown at its atoms or not at all.
     """
-    cover, children, top = list(joined.cover), dict(joined.children), joined.top
-    if len(top) == 1 and top[0] in children:  # the root is made anew, above what is missing, too
-        top = children.pop(top[0])
+    cover, ways = list(joined.cover), dict(joined.ways)
+    top: tuple[Way, ...] = (Way(joined.top),)
+    if len(joined.top) == 1 and joined.top[0] in ways:  # the root is made anew, above what is missing, too
+        top = ways.pop(joined.top[0])
         cover.pop()
     atoms, gaps = codes, None
     if (codes < 0).any():
-        gaps = sum(node not in children for node in range(len(cover)))
+        gaps = sum(node not in ways for node in range(len(cover)))
         atoms = np.where(codes < 0, gaps, codes)
         cover.insert(gaps, (gaps,))
-        children = {node + 1: tuple(one + (one >= gaps) for one in own) for node, own in children.items()}
-        top = (*(node + (node >= gaps) for node in top), gaps)
-    if len(top) < 2:
+        ways = {node + 1: tuple(_beyond(way, gaps) for way in own) for node, own in ways.items()}
+        top = tuple(Way((*_beyond(way, gaps).parts, gaps), way.favour) for way in top)
+    if len(top[0].parts) < 2:
         return None
-    children[len(cover)] = top
-    cover.append(tuple(sorted(atom for node in top for atom in cover[node])))
+    ways[len(cover)] = top
+    cover.append(tuple(sorted(atom for node in top[0].parts for atom in cover[node])))
     exact = np.unique(np.stack([atoms, raw]), axis=1).shape[1] == len(np.unique(atoms))
     arrays = tuple(np.array(one, dtype=np.intp) for one in cover)
-    return MergeTree(name, atoms, raw, children, arrays, ordered, exact and not fixed, fixed, gaps, describes)
+    return MergeTree(name, atoms, raw, ways, arrays, ordered, exact and not fixed, fixed, gaps, describes)
+
+
+def _beyond(way: Way, gaps: int) -> Way:
+    """The same way where a leaf was put in at `gaps`."""
+    return Way(tuple(node + (node >= gaps) for node in way.parts), way.favour)
 
 
 def _unique_names(names: Mapping[tuple[int, ...], str], column: str) -> None:

@@ -113,9 +113,10 @@ class Merging:
             changed.append(_labelled(column, codes, merge.labels))
         return Merged(frame.with_columns(*changed).to_native() if changed else table, blank)
 
-    def words(self) -> tuple[str, ...]:
-        """What each merged column shows, such as "age: up to 29, 30–44, 45+"."""
-        return tuple(f"{name}: {shown_labels(merge)}" for name, merge in self.columns.items())
+    def on_card(self) -> dict[str, tuple[str, ...]]:
+        """The merged columns and what each shows, as a card lists them."""
+        labels = tuple(shown_labels(merge) for merge in self.columns.values())
+        return {"merged": tuple(self.columns), "merged_labels": labels}
 
     def to_config(self) -> dict[str, Any]:
         """Plain JSON."""

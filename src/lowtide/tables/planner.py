@@ -156,6 +156,7 @@ class TablePlanner:
             hidden=policy.hidden,
             responses=answers,
             rows=len(self.problem.data.codes),
+            merged=mechanism.merging is not None and bool(mechanism.merging.columns),
         )
         return self._rehearsal(policy, check, problem, certificate)
 
@@ -286,7 +287,7 @@ class TablePlanner:
             changed=float((cells | coarser).mean()),
             described=task.mechanism,
             parameters={
-                **({} if merging is None else {"merged": merging.words()}),
+                **({} if merging is None else merging.on_card()),
                 "delta": task.delta,
                 "lam": mechanism.lam,
                 "noised": tuple(noised),
