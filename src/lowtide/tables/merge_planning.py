@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from lowtide.tables.merge_search import (
     BoundCost,
     Choice,
     LeakCost,
-    Step,
+    TreeStep,
     Worth,
     expected_right,
     grow,
@@ -48,7 +49,7 @@ _MARGIN = 0.5  # standard errors; with more, less is shown, with less, judged ro
 _LESS = 0.7  # of what was planned, when attackers object
 _LOOKS = 6  # at the judged rows
 _POINTS = 8  # of the trade-off curve
-_CHEAPEST = 1e-5  # of a bound: a step that adds nothing to it costs this
+_CHEAPEST = 1 / 10  # of the budget: a step that seems to cost nothing costs this, since others cost more after it
 _MOST_ROWS_NEEDED = 1e9
 
 
@@ -87,7 +88,7 @@ class MergeSearch:
         self.begin = start(self.trees, merge.of_columns(problem.keep))
         self._known: dict[tuple[Choice, bool], Reading] = {}
 
-    def at(self, steps: Sequence[Step]) -> Choice:
+    def at(self, steps: Sequence[TreeStep]) -> Choice:
         """The choice that some steps lead to."""
         choice = self.begin
         for step in steps:
@@ -114,12 +115,13 @@ class MergeSearch:
             self._known[choice, useful] = attacker.read(np.array([True]))
         return self._known[choice, useful]
 
-    def by_attackers(self, budget: Budget, tick: Tick) -> list[Step]:
+    def by_attackers(self, budget: Budget, tick: Tick) -> list[TreeStep]:
         """Steps that trees say keep a budget; a column whose next step would break it may only take smaller ones."""
-        taken: list[Step] = []
+        taken: list[TreeStep] = []
         limit = budget.limit if budget.unit == "nats" else math.inf
         ceilings = np.full(len(self.trees), limit)
-        cost = LeakCost(self.regression)
+        least = _CHEAPEST * limit if math.isfinite(limit) else self.regression.chance
+        cost = LeakCost(self.regression, least)
         for turn in range(_HELD_BACK):
             way = grow(self.trees, self.at(taken), cost, self.worth, ceilings)
             far = self._furthest(taken, way, budget)
@@ -131,7 +133,7 @@ class MergeSearch:
             ceilings[broke.column] = _LESS * float(cost.costs(self.at(taken), [broke])[0])
         return self._as_they_are(taken, budget)
 
-    def _furthest(self, taken: Sequence[Step], way: Sequence[Step], budget: Budget) -> int:
+    def _furthest(self, taken: Sequence[TreeStep], way: Sequence[TreeStep], budget: Budget) -> int:
         """How many steps of a way the budget lasts, by bisection: every step tells more."""
         low, high = 0, len(way)
         while low < high:
@@ -140,7 +142,7 @@ class MergeSearch:
             low, high = (middle, high) if meets else (low, middle - 1)
         return low
 
-    def _as_they_are(self, taken: list[Step], budget: Budget) -> list[Step]:
+    def _as_they_are(self, taken: list[TreeStep], budget: Budget) -> list[TreeStep]:
         """Show columns as they are, all at once or one by one, whose finest bands are shown and tell no less."""
         steps = self._raw_steps(taken)
         if steps and budget.meets(self.read(self.at([*taken, *steps]))):
@@ -150,14 +152,14 @@ class MergeSearch:
                 taken = [*taken, step]
         return taken
 
-    def _raw_steps(self, taken: Sequence[Step]) -> list[Step]:
+    def _raw_steps(self, taken: Sequence[TreeStep]) -> list[TreeStep]:
         choice, found = self.at(taken), []
         for j, (tree, nodes) in enumerate(zip(self.trees, choice, strict=True)):
             if nodes is not None and not tree.fixed and not any(node in tree.ways for node in nodes):
-                found.append(Step(j, RAW))
+                found.append(TreeStep(j, RAW))
         return found
 
-    def by_bound(self, limit: float, look: int) -> list[Step]:
+    def by_bound(self, limit: float, look: int) -> list[TreeStep]:
         """Steps that keep a bound against every attacker, as the rows for planning tell it."""
         cost = self.bound_cost(limit, look)
         return grow(self.trees, self.begin, cost, self.worth, np.full(len(self.trees), np.inf))
@@ -175,7 +177,9 @@ class MergeSearch:
             right = min(expected_right(counts, more), judging)
             return float(beta.ppf(1 - failure, right + 1, max(judging - right, 1e-9)))
 
-        return BoundCost(self.trees, self.codes, bound, limit, _CHEAPEST)
+        found = BoundCost(self.trees, self.codes, bound, limit)
+        room = limit - found.told(self.begin)
+        return replace(found, least=max(_CHEAPEST * room, 0.0)) if math.isfinite(room) else found
 
     @property
     def margin(self) -> float:
@@ -186,7 +190,7 @@ class MergeSearch:
         spread = blind * (1 - blind) if budget.unit == "accuracy" else 2 * budget.limit
         return _MARGIN * math.sqrt(spread / judging)
 
-    def curve(self, steps: Sequence[Step]) -> tuple[Point, ...]:
+    def curve(self, steps: Sequence[TreeStep]) -> tuple[Point, ...]:
         """The trade-off from everything as it is to nothing, along the steps."""
         along = sorted({round(k * len(steps) / _POINTS) for k in range(_POINTS + 1)}, reverse=True)
         choices = [(None,) * len(self.trees), *(self.at(steps[:k]) for k in along)]
@@ -233,13 +237,13 @@ def plan_merges(merge: MergeProblem, goal: Goal, looks: Iterator[int], tick: Tic
     return MergedRelease(policy, problem, check)
 
 
-def _try(search: MergeSearch, steps: list[Step], look: int) -> tuple[tuple[list[Step], TableProblem], Check]:
+def _try(search: MergeSearch, steps: list[TreeStep], look: int) -> tuple[tuple[list[TreeStep], TableProblem], Check]:
     choice = search.at(steps)
     problem = search.merge.released(choice)
     return (steps, problem), problem.check(search.merge.hidden(choice), look)
 
 
-def _fewer(search: MergeSearch, steps: list[Step], check: Check, look: int) -> list[Step]:
+def _fewer(search: MergeSearch, steps: list[TreeStep], check: Check, look: int) -> list[TreeStep]:
     """Fewer steps: those that tell clearly less in the rows for planning, after so many looks at the others."""
     goal = search.goal
     if goal.certify is not None:
@@ -259,7 +263,7 @@ def _fewer(search: MergeSearch, steps: list[Step], check: Check, look: int) -> l
     return _prefix(steps, lambda part: less.meets(search.read(search.at(part))))
 
 
-def _prefix(steps: list[Step], keeps: Callable[[list[Step]], bool]) -> list[Step]:
+def _prefix(steps: list[TreeStep], keeps: Callable[[list[TreeStep]], bool]) -> list[TreeStep]:
     """The longest beginning, shorter than the whole, that keeps something; by bisection."""
     low, high = 0, len(steps) - 1
     while low < high:

@@ -28,10 +28,9 @@ _BANDED = 0.9  # what a column in its finest bands is worth of one that is as it
 _RIDGE = 1e-6  # of the rows
 _REDUNDANT = 1e-4  # of the rows of a part: what is left of them beside the other columns tells nothing new
 _DRAWN = 5.0  # rows' worth of the shares of all rows that a cell is given, as where cells are counted for redraw
-_CHEAPEST = 0.5  # of a degree of freedom: a step that seems to cost nothing costs this
 
 
-class Step(NamedTuple):
+class TreeStep(NamedTuple):
     """A column, the node of its tree that is split, `RAW` for showing it as it is, and which way it is split."""
 
     column: int
@@ -46,7 +45,7 @@ Choice = tuple[Nodes | None, ...]
 class Cost(Protocol):
     """What a step costs."""
 
-    def costs(self, choice: Choice, steps: Sequence[Step]) -> Floats:
+    def costs(self, choice: Choice, steps: Sequence[TreeStep]) -> Floats:
         """(steps,) what each adds; infinite where it is out of the question."""
         ...
 
@@ -61,25 +60,25 @@ def _all(tree: MergeTree) -> Nodes | None:
     return frozenset(tree.ways[tree.root][0].parts) if tree.fixed else None
 
 
-def parts_of(trees: Sequence[MergeTree], step: Step) -> tuple[int, ...]:
+def parts_of(trees: Sequence[MergeTree], step: TreeStep) -> tuple[int, ...]:
     """The nodes that a step splits its node into."""
     return trees[step.column].ways[step.node][step.way].parts
 
 
-def steps_of(trees: Sequence[MergeTree], choice: Choice) -> list[Step]:
+def steps_of(trees: Sequence[MergeTree], choice: Choice) -> list[TreeStep]:
     """All steps that can be taken."""
     found = []
     for j, (tree, nodes) in enumerate(zip(trees, choice, strict=True)):
         if nodes is None:
             continue
         inner = sorted(node for node in nodes if node in tree.ways)
-        found += [Step(j, node, way) for node in inner for way in range(len(tree.ways[node]))]
+        found += [TreeStep(j, node, way) for node in inner for way in range(len(tree.ways[node]))]
         if not inner and not tree.fixed:
-            found.append(Step(j, RAW))
+            found.append(TreeStep(j, RAW))
     return found
 
 
-def take(trees: Sequence[MergeTree], choice: Choice, step: Step) -> Choice:
+def take(trees: Sequence[MergeTree], choice: Choice, step: TreeStep) -> Choice:
     """The choice after a step; a column whose atoms all show one value each is then as it is."""
     tree, nodes = trees[step.column], choice[step.column]
     after: Nodes | None = None
@@ -140,7 +139,7 @@ class AtomRegression:
         found = float((products * np.linalg.solve(gram, products)).sum()) / (2 * self.n)
         return max(0.0, found - (design.shape[1] - 1) * self.chance)
 
-    def gains(self, choice: Choice, steps: Sequence[Step]) -> Floats:
+    def gains(self, choice: Choice, steps: Sequence[TreeStep]) -> Floats:
         """(steps,) what each step adds, in nats, less what it seems to add by chance; 0 for `RAW`."""
         gains = np.zeros(len(steps))
         asked = [k for k, step in enumerate(steps) if step.node != RAW and not self.without[step.column]]
@@ -204,13 +203,19 @@ def _one_hot(trees: Sequence[MergeTree], offsets: Ints) -> sparse.csr_array:
 
 @dataclass(eq=False)
 class LeakCost:
-    """A step costs what it tells an attacker, by the regression."""
+    """A step costs what it tells an attacker, by the regression.
+
+    Attributes:
+        regression: of the secret.
+        least: what a step costs at least, in nats.
+    """
 
     regression: AtomRegression
+    least: float
 
-    def costs(self, choice: Choice, steps: Sequence[Step]) -> Floats:
+    def costs(self, choice: Choice, steps: Sequence[TreeStep]) -> Floats:
         """What each step adds, in nats; a column as it is only where attackers decide."""
-        found = self.regression.gains(choice, steps) + _CHEAPEST * self.regression.chance
+        found = self.regression.gains(choice, steps) + self.least
         return np.where([step.node == RAW for step in steps], np.inf, found)
 
 
@@ -230,10 +235,10 @@ class BoundCost:
     codes: Ints
     bound: Callable[[Floats], float]
     limit: float
-    least: float
+    least: float = 0.0
     _cells: tuple[Choice, Ints, float] | None = field(default=None, repr=False)
 
-    def costs(self, choice: Choice, steps: Sequence[Step]) -> Floats:
+    def costs(self, choice: Choice, steps: Sequence[TreeStep]) -> Floats:
         """What each step adds to the bound."""
         cells, now = self._at(choice)
         found = np.empty(len(steps))
@@ -253,7 +258,7 @@ class BoundCost:
             self._cells = choice, cells, self.bound(self._counted(cells, np.zeros_like(cells)))
         return self._cells[1], self._cells[2]
 
-    def _parts(self, step: Step) -> Ints:
+    def _parts(self, step: TreeStep) -> Ints:
         """(n,) the part of a split node that each row is in; 0 for the others."""
         tree = self.trees[step.column]
         if step.node == RAW:
@@ -279,7 +284,8 @@ def expected_right(counts: Floats, more: float) -> float:
 
     Rows that chose a release flatter it: parts whose commonest class is right by luck are split first. So each cell's
     shares are drawn towards those of all rows and taken to be as uncertain as so few rows leave them (a Pólya urn);
-    between its two commonest classes the larger number is that of a folded normal law.
+    between its two commonest classes the larger number is that of a folded normal law. It is no less than what the rows
+    say themselves.
 
     Args:
         counts: (classes, cells).
@@ -294,7 +300,7 @@ def expected_right(counts: Floats, more: float) -> float:
     ahead = fresh * (first - second)
     score = ahead / np.sqrt(np.maximum(spread, 1e-12))
     lucky = np.sqrt(spread) * (norm.pdf(score) - score * norm.cdf(-score))  # E of the second's lead, where it leads
-    return float(max((fresh * first + lucky).sum(), counts.sum(axis=1).max() * more))
+    return float(max((fresh * first + lucky).sum(), counts.max(axis=0).sum() * more))
 
 
 def cells_of(trees: Sequence[MergeTree], choice: Choice) -> Ints:
@@ -322,7 +328,7 @@ class Worth:
     utility: AtomRegression | None
     own: Bools
 
-    def of(self, choice: Choice, steps: Sequence[Step]) -> Floats:
+    def of(self, choice: Choice, steps: Sequence[TreeStep]) -> Floats:
         """(steps,) what each adds, as a share of all there is."""
         finer = np.array([self._finer(choice, step) for step in steps])
         columns = np.array([step.column for step in steps], dtype=np.intp)
@@ -332,7 +338,7 @@ class Worth:
         useful = np.where(self.own[columns], self._best * finer, useful)
         return np.asarray(PLAIN * self.plain[columns] * finer + (1 - PLAIN) * useful)
 
-    def _finer(self, choice: Choice, step: Step) -> float:
+    def _finer(self, choice: Choice, step: TreeStep) -> float:
         """The share of its column that a step gives back; see `kept_of`."""
         tree = self.trees[step.column]
         if step.node == RAW:
@@ -369,7 +375,7 @@ class Worth:
         return max(alone, default=0.0) / self._all
 
 
-def grow(trees: Sequence[MergeTree], choice: Choice, cost: Cost, worth: Worth, ceilings: Floats) -> list[Step]:
+def grow(trees: Sequence[MergeTree], choice: Choice, cost: Cost, worth: Worth, ceilings: Floats) -> list[TreeStep]:
     """Steps from a choice on, each the one worth most for its cost, until none is left.
 
     Args:
@@ -379,8 +385,8 @@ def grow(trees: Sequence[MergeTree], choice: Choice, cost: Cost, worth: Worth, c
         worth: what it is worth.
         ceilings: (columns,) what a step of each column may cost.
     """
-    taken: list[Step] = []
-    closed: set[Step] = set()
+    taken: list[TreeStep] = []
+    closed: set[TreeStep] = set()
     while True:
         listed = [step for step in steps_of(trees, choice) if step not in closed]
         if not listed:
