@@ -22,6 +22,7 @@ from lowtide.disclose.standing import Standing
 from lowtide.errors import note
 from lowtide.progress import progress_bar
 from lowtide.protocols import Modality
+from lowtide.training import computing_on
 
 
 class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -32,9 +33,9 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     and dtypes, an image the same pixels, a text the same bytes.
 
     Args:
-        estimator: a `TIDE` whose options (features, trim, steps, seed …) the critics take; by default `TIDE()`. Its
-            `features` say what may be hidden: of images the side of a patch, 8 by default; of texts what counts as a
-            term, by default words that occur twice or more.
+        estimator: a `TIDE` whose options (features, trim, steps, device, seed …) the critics take; by default `TIDE()`.
+            Attackers are trained on its device, too. Its `features` say what may be hidden: of images the side of a
+            patch, 8 by default; of texts what counts as a term, by default words that occur twice or more.
         policy: `fixed` hides the same features for everybody; `redraw` (data frames, images, texts) keeps each value as
             often as its density allows and draws others in place of the rest; `sequential` (tables and images) goes
             through the features of each sample and hides what tells too much given what the sample has already
@@ -52,7 +53,8 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             `redraw`.
         epsilon: for `paper` and `sequential`, the largest density of a feature that is shown; also the ε at which
             noise is calibrated and bounds are stated (0.1 by default).
-        delta: tables: with `epsilon`, calibrates the noise: even everything hidden together keeps (ε, δ).
+        delta: tables: with `epsilon`, calibrates the noise: even everything hidden together keeps (ε, δ); with
+            `certify`, (ε, δ) is the budget that the whole release keeps.
         lam: the scale of the noise in units of a column's range, or of the pixel range; `mixed` finds it by itself.
         keep: features that must be released: names of columns; numbers of patches, row by row from the upper left, a
             mask (m,), or boxes `"x,y,w,h"` in pixels, which stand for all patches they touch; terms.
@@ -142,7 +144,11 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise LowtideError(
                 f"policy={task.policy!r} does not plan for a utility; leave it out, or use 'fixed' or 'redraw'"
             )
-        planner: Planner = modality.planner(X, y, task, groups=groups, utility=utility)
+        with computing_on(task.tide.device):
+            return self._plan(modality.planner(X, y, task, groups=groups, utility=utility), task)
+
+    def _plan(self, planner: Planner, task: Task) -> Obfuscator:
+        """Plan, rehearse, and keep what was found."""
         self.n_features_in_ = planner.width
         if planner.names:
             self.feature_names_in_ = np.array(planner.names, dtype=object)
@@ -269,6 +275,12 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise LowtideError("policy='paper' keeps no budget; leave budget out, or use another policy")
         if self.policy == "redraw":  # its budget is about single rows, and holds by design
             return None
+        if self.certify is not None and self.delta is not None:
+            if self.epsilon is None or self.budget is not None:
+                raise LowtideError(
+                    "certify keeps one budget: epsilon and delta together, or budget; leave the other out"
+                )
+            return Budget(float(within("delta", self.delta, 0.0, 1.0, high_open=True)), "delta")
         if self.budget is not None:
             return Budget.read(self.budget)
         decided = self.policy == "paper" or self.kept is not None

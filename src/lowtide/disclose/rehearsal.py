@@ -82,6 +82,8 @@ class Check:
             found = replace(found, value=min(found.value, upper), low=min(found.low, upper), high=upper, n=rows)
         retrained = self.attacks.retrained
         ends = [one.accuracy.low if budget.unit == "accuracy" else one.information.low for one in retrained]
+        if budget.unit == "delta":  # attacks are not compared with a divergence here
+            found, ends = replace(found, value=0.0, low=0.0), [0.0]
         trusted = certify or max(one.information.low for one in retrained) <= self.measured.high
         return stand(budget.limit, budget.unit, found, lower=max(ends), reference=reference, shown=trusted)
 

@@ -172,7 +172,9 @@ class MergeSearch:
         more = judging / len(self.codes)
 
         def bound(counts: Floats) -> float:
-            if unit != "accuracy":
+            if unit == "delta":
+                return max(theory.divergence(counts * more, problem.epsilon, failure))
+            if unit == "nats":
                 return theory.information(counts * more, failure)
             right = min(expected_right(counts, more), judging)
             return float(beta.ppf(1 - failure, right + 1, max(judging - right, 1e-9)))
@@ -186,8 +188,8 @@ class MergeSearch:
         """By how much less is planned than is allowed: the judged rows will not show just what was expected."""
         budget, judging = self.goal.budget, int(self.merge.problem.judged.sum())
         blind = float(self.merge.problem.data.classes.prior.max())
-        # A density of mean I (if small) has the variance 2I.
-        spread = blind * (1 - blind) if budget.unit == "accuracy" else 2 * budget.limit
+        # A density of mean I (if small) has the variance 2I; a share of at most δ one below δ.
+        spread = {"accuracy": blind * (1 - blind), "nats": 2 * budget.limit, "delta": budget.limit}[budget.unit]
         return _MARGIN * math.sqrt(spread / judging)
 
     def curve(self, steps: Sequence[TreeStep]) -> tuple[Point, ...]:
@@ -279,8 +281,8 @@ def refuse_uncountable(search: MergeSearch) -> None:
     least, limit = cost.told(search.begin), goal.budget.limit
     if least <= limit:
         return
-    percent = goal.budget.unit == "accuracy"
-    told = f"{least:.1%} right guesses" if percent else f"{least:.4f} nat"
+    unit = goal.budget.unit
+    told = {"accuracy": f"{least:.1%} right guesses", "nats": f"{least:.4f} nat", "delta": f"{least:.4f}"}[unit]
     counts = cost._counted(cost._at(search.begin)[0], np.zeros_like(search.codes))
     needed = rows_needed(cost.bound, counts, limit, len(problem.data.codes))
     more = "no number of rows would" if needed is None else f"about {needed:,} rows would"

@@ -74,7 +74,7 @@ def _check_merge(task: Task) -> None:
         return
     if task.policy != "fixed" or task.kept is not None:
         raise LowtideError("mechanism='merge' is for policy='fixed' with a budget; use 'redact' for a share to keep")
-    if task.delta is not None or settings.categorical != "redact":
+    if (task.delta is not None and task.certify is None) or settings.categorical != "redact":
         raise LowtideError("mechanism='merge' adds noise to redacted numbers only, with lam; leave delta out")
     if settings.together:
         raise LowtideError("mechanism='merge' judges every column by itself; leave together out")
@@ -84,7 +84,7 @@ def check_task(task: Task) -> None:
     """Refuse options that do not go together."""
     _check_fill(task)
     noiseless = task.mechanism == "redact" and task.policy != "paper" and task.settings.categorical == "redact"
-    if noiseless and (task.lam is not None or task.delta is not None):
+    if noiseless and (task.lam is not None or (task.delta is not None and task.certify is None)):
         raise LowtideError(
             "lam and delta are about noise, and redaction draws none; leave them out, or use mechanism gaussian"
         )
