@@ -82,7 +82,7 @@ class Check:
             found = replace(found, value=min(found.value, upper), low=min(found.low, upper), high=upper, n=rows)
         retrained = self.attacks.retrained
         ends = [one.accuracy.low if budget.unit == "accuracy" else one.information.low for one in retrained]
-        if budget.unit == "delta":  # attacks are not compared with a divergence here
+        if budget.unit == "delta":  # attacks say nats
             found, ends = replace(found, value=0.0, low=0.0), [0.0]
         trusted = certify or max(one.information.low for one in retrained) <= self.measured.high
         return stand(budget.limit, budget.unit, found, lower=max(ends), reference=reference, shown=trusted)
@@ -116,8 +116,7 @@ class Task:
         settings: the settings of the kind.
         tide: an unfitted estimator, whose options critics take.
         seed: the random state of the Obfuscator.
-        certify: with which confidence the budget is to be kept against every attacker; `None` where an estimate is
-            enough.
+        certify: the confidence with which the budget is to be kept against every attacker, if it is.
         strict: whether anything but a kept budget is refused.
         row_budget: of `redraw`, the most that a row may tell for a class, in nats.
     """
