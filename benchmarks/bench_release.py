@@ -88,7 +88,7 @@ def merging() -> Merging:
     for name in _JOINED:
         values = tuple(f"{name} number {j}" for j in range(_CATEGORIES[name]))
         groups = tuple(j // 4 for j in range(len(values)))
-        labels = tuple(" or ".join(values[start : start + 4]) for start in range(0, len(values), 4))
+        labels = tuple(f"{values[start]} or others" for start in range(0, len(values), 4))
         merges[name] = Groups(values, groups, labels)
     return Merging(merges)
 

@@ -59,9 +59,7 @@ class Check:
     @property
     def measured(self) -> Estimate:
         """What a budget in nats is compared with: the estimate, or what the strongest attacker learnt."""
-        if self.leakage is not None:
-            return self.leakage
-        return with_overlooked(self.attacks.headline.information)
+        return self.leakage or with_overlooked(self.attacks.headline.information)
 
     def standing(self, budget: Budget, *, reference: int, certify: bool = False) -> Standing:
         """Whether the budget is kept.
@@ -78,7 +76,7 @@ class Check:
             return Standing(budget.limit, budget.unit, "kept", high, low, found.n)
         if certify:
             upper = math.inf if self.bound is None else self.bound.limits(budget.unit)
-            rows = found.n if self.bound is None else self.bound.rows
+            rows = self.bound.rows if self.bound else found.n
             found = replace(found, value=min(found.value, upper), low=min(found.low, upper), high=upper, n=rows)
         retrained = self.attacks.retrained
         ends = [one.accuracy.low if budget.unit == "accuracy" else one.information.low for one in retrained]

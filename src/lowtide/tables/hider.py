@@ -229,6 +229,7 @@ class TableHider(Hider):
             table = x if nw.dependencies.is_into_dataframe(x) or hasattr(x, "detach") else np.asarray(x)
             table = write(table, self.mechanism.hide(rows, flags, **drawn), flags, self.mechanism)
         shown = ~flags[:, owners(self.mechanism.encoder, self.mechanism.features)]
+        shown[:, self._labelled] = False  # nothing in them can be new
         table, blank, beyond = withhold_new(table, self.mechanism.encoder, shown, self.mechanism.fill)
         if self.fill is not None:
             if noise is None:
@@ -241,6 +242,15 @@ class TableHider(Hider):
         """(columns,) which are released coarser than they are."""
         merging = self.mechanism.merging
         return np.array([merging is not None and name in merging.columns for name in self.names], dtype=bool)
+
+    @property
+    def _labelled(self) -> Bools:
+        """(columns,) which are merged, and have no label that was not judged."""
+        merging, encoder = self.mechanism.merging, self.mechanism.encoder
+        known = {} if merging is None else merging.columns
+        judged = (set(values or ()) for values in encoder.categories)
+        pairs = zip(self.names, judged, strict=True)
+        return np.array([name in known and set(known[name].labels) <= own for name, own in pairs], dtype=bool)
 
     def _merged(self, x: Any) -> Merged:
         """The table with its merged columns, where there are any."""
