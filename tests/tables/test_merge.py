@@ -116,6 +116,18 @@ class TestWhatIsLeft:
         assert not certified.policy.hidden.all()
         assert JOINT.max(axis=0).sum() > 0.62
 
+    def test_a_divergence_may_be_the_budget_of_a_certified_release(self):
+        table, s, _ = people(5000, seed=10)
+        hider = quick(epsilon=0.5, delta=0.1, certify=0.95).fit(table, s).hider_
+        joint = exact(hider)
+        prior, outcome = joint.sum(axis=1, keepdims=True), joint.sum(axis=0)
+        forward = np.maximum(joint / prior - np.exp(0.5) * outcome, 0).sum(axis=1).max()
+        assert forward <= hider.card.bound.forward <= 0.1
+        assert hider.card.bound.reverse <= 0.1
+        assert hider.card.standing.unit == "delta"
+        assert hider.card.standing.state == "kept"
+        assert not hider.policy.hidden.all()
+
     def test_the_card_says_what_no_attacker_achieves(self, certified):
         said = re.search(
             r"No attacker, however clever, .* more than ([\d.]+) % .* with 95 % conf", certified.card.text()
@@ -302,14 +314,15 @@ class TestWhatTheUserSays:
             self.fit(table, s, hierarchy=[f"region={file}"])
 
     def test_redacted_numbers_may_be_noised(self):
-        table, s, _ = people(1500, seed=9)
-        fitted = quick(budget=0.05, lam=0.5).fit(table, s)
-        noised = fitted.card_.parameters["noised"]
-        assert set(noised) <= {
-            name for name, gone in zip(table.column_names, fitted.policy_.hidden, strict=True) if gone
-        }
-        shown = fitted.transform(table, ids=np.arange(len(table)))
-        assert set(shown.column_names) == set(table.column_names)
+        """The bands that the user gives tell too much, so that the age is redacted; noise gives it back."""
+        table, s, _ = people(1200, seed=9)
+        fitted = self.fit(table, s, budget=0.05, lam=0.5, bands=["age=28,57"], hide=["shoe"])
+        assert fitted.policy_.hidden[0]
+        assert fitted.card_.parameters["noised"] == ("age",)
+        shown = fitted.transform(table, ids=np.arange(len(table)))["age"].to_numpy()
+        moved = shown - table["age"].to_numpy()
+        assert 5 < moved.std() < 40
+        assert np.corrcoef(shown, table["age"].to_numpy())[0, 1] > 0.2
 
 
 def test_rows_that_chose_a_release_are_not_taken_at_their_word():
