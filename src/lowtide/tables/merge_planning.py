@@ -46,10 +46,12 @@ _MOST_COLUMNS = 300  # whose atoms one regression can hold
 _HELD_BACK = 8  # times that a column is held back while the others go on
 MERGED_JUDGING = 0.6  # share of the rows that judge where a bound is counted: planning needs fewer than it
 _MARGIN = 0.5  # standard errors; with more, less is shown, with less, judged rows are asked more often
-_LESS = 0.7  # of what was planned, when attackers object
+_LESS = 0.7  # of what a step costs that attackers object to
+_LESS_PLANNED = (0.3, 0.8)  # of what was planned, when the judged rows object: as much less as they found more
 _LOOKS = 6  # at the judged rows
 _POINTS = 8  # of the trade-off curve
 _CHEAPEST = 1 / 10  # of the budget: a step that seems to cost nothing costs this, since others cost more after it
+_CHEAPEST_LEAK = 1 / 100  # the same where attackers decide
 _MOST_ROWS_NEEDED = 1e9
 
 
@@ -120,7 +122,7 @@ class MergeSearch:
         taken: list[TreeStep] = []
         limit = budget.limit if budget.unit == "nats" else math.inf
         ceilings = np.full(len(self.trees), limit)
-        least = _CHEAPEST * limit if math.isfinite(limit) else self.regression.chance
+        least = _CHEAPEST_LEAK * limit if math.isfinite(limit) else self.regression.chance
         cost = LeakCost(self.regression, least)
         for turn in range(_HELD_BACK):
             way = grow(self.trees, self.at(taken), cost, self.worth, ceilings)
@@ -133,22 +135,28 @@ class MergeSearch:
             ceilings[broke.column] = _LESS * float(cost.costs(self.at(taken), [broke])[0])
         return self._as_they_are(taken, budget)
 
+    def keeps(self, choice: Choice, budget: Budget) -> bool:
+        """Whether neither trees nor the regression read more than a budget."""
+        if budget.unit == "nats" and self.regression.told(choice) > budget.limit:
+            return False
+        return budget.meets(self.read(choice))
+
     def _furthest(self, taken: Sequence[TreeStep], way: Sequence[TreeStep], budget: Budget) -> int:
         """How many steps of a way the budget lasts, by bisection: every step tells more."""
         low, high = 0, len(way)
         while low < high:
             middle = (low + high + 1) // 2
-            meets = budget.meets(self.read(self.at([*taken, *way[:middle]])))
+            meets = self.keeps(self.at([*taken, *way[:middle]]), budget)
             low, high = (middle, high) if meets else (low, middle - 1)
         return low
 
     def _as_they_are(self, taken: list[TreeStep], budget: Budget) -> list[TreeStep]:
         """Show columns as they are, all at once or one by one, whose finest bands are shown and tell no less."""
         steps = self._raw_steps(taken)
-        if steps and budget.meets(self.read(self.at([*taken, *steps]))):
+        if steps and self.keeps(self.at([*taken, *steps]), budget):
             return [*taken, *steps]
         for step in steps if len(steps) > 1 else ():
-            if budget.meets(self.read(self.at([*taken, step]))):
+            if self.keeps(self.at([*taken, step]), budget):
                 taken = [*taken, step]
         return taken
 
@@ -168,16 +176,16 @@ class MergeSearch:
         """What steps add to the bound that so many rows as judge would give."""
         problem, unit = self.merge.problem, self.goal.budget.unit
         failure = 1 - level_of(look, problem.confidence)
-        judging = float(problem.judged.sum())
-        more = judging / len(self.codes)
+        more = float(problem.judged.sum()) / len(self.codes)
 
         def bound(counts: Floats) -> float:
             if unit == "delta":
                 return max(theory.divergence(counts * more, problem.epsilon, failure))
             if unit == "nats":
                 return theory.information(counts * more, failure)
-            right = min(expected_right(counts, more), judging)
-            return float(beta.ppf(1 - failure, right + 1, max(judging - right, 1e-9)))
+            rows = float(counts.sum()) * more
+            right = min(expected_right(counts, more), rows)
+            return float(beta.ppf(1 - failure, right + 1, max(rows - right, 1e-9)))
 
         found = BoundCost(self.trees, self.codes, bound, limit)
         room = limit - found.told(self.begin)
@@ -254,24 +262,13 @@ def _fewer(search: MergeSearch, steps: list[TreeStep], check: Check, look: int) 
         off = max(0.0, found - told) if math.isfinite(found) else (goal.budget.limit - told) / 2
         fewer = search.by_bound(goal.budget.limit - off - search.margin, look + 1)
         return fewer if len(fewer) < len(steps) else steps[:-1]
-    before = search.read(search.at(steps))
-    planned = goal.aim.planned
-    if planned.unit == "accuracy":
-        blind = float(search.merge.problem.data.classes.prior.max())
-        limit = blind + _LESS * max(0.0, min(planned.limit, before.accuracy.value) - blind)
-    else:
-        limit = _LESS * max(0.0, min(planned.limit, before.leakage.value))
-    less = Budget(limit, planned.unit)
-    return _prefix(steps, lambda part: less.meets(search.read(search.at(part))))
-
-
-def _prefix(steps: list[TreeStep], keeps: Callable[[list[TreeStep]], bool]) -> list[TreeStep]:
-    """The longest beginning, shorter than the whole, that keeps something; by bisection."""
-    low, high = 0, len(steps) - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if keeps(steps[:middle]) else (low, middle - 1)
-    return steps[:low]
+    blind = float(search.merge.problem.data.classes.prior.max()) if goal.budget.unit == "accuracy" else 0.0
+    planned, found = search.read(search.at(steps)), check.standing(goal.budget, reference=goal.reference).upper
+    value = planned.accuracy.value if goal.budget.unit == "accuracy" else planned.leakage.value
+    less = float(np.clip((goal.budget.limit - blind) / max(found - blind, 1e-9), *_LESS_PLANNED))
+    limit = blind + less * max(0.0, min(goal.aim.planned.limit, value) - blind)
+    fewer = search.by_attackers(Budget(limit, goal.budget.unit), lambda _: None)
+    return fewer if fewer != steps else steps[:-1]
 
 
 def refuse_uncountable(search: MergeSearch) -> None:
@@ -283,7 +280,7 @@ def refuse_uncountable(search: MergeSearch) -> None:
         return
     unit = goal.budget.unit
     told = {"accuracy": f"{least:.1%} right guesses", "nats": f"{least:.4f} nat", "delta": f"{least:.4f}"}[unit]
-    counts = cost._counted(cost._at(search.begin)[0], np.zeros_like(search.codes))
+    counts = cost.counts(search.begin)
     needed = rows_needed(cost.bound, counts, limit, len(problem.data.codes))
     more = "no number of rows would" if needed is None else f"about {needed:,} rows would"
     kept = [name for name, keep in zip(problem.features.names, problem.keep, strict=True) if keep]

@@ -251,6 +251,11 @@ class BoundCost:
         """The bound of a choice."""
         return self._at(choice)[1]
 
+    def counts(self, choice: Choice) -> Floats:
+        """(classes, cells) how often each class is seen in each cell of a choice."""
+        cells = self._at(choice)[0]
+        return self._counted(cells, np.zeros_like(cells))
+
     def _at(self, choice: Choice) -> tuple[Ints, float]:
         """The cell (n,) of each row, and the bound."""
         if self._cells is None or self._cells[0] != choice:
