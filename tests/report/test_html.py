@@ -28,7 +28,18 @@ from lowtide.tables.scan import FeatureLeak, TableScan, scan
 from lowtide.worlds import redundant_bit
 
 LABELS = ("ZEBRA", "OKAPI")
-SECTIONS = ("verdict", "leaks", "tradeoff", "attacks", "divergence", "change", "card", "reading")
+SECTIONS = (
+    "verdict",
+    "leaks",
+    "tradeoff",
+    "attacks",
+    "divergence",
+    "every-attacker",
+    "cells",
+    "change",
+    "card",
+    "reading",
+)
 HOSTILE = '<script>alert("x")</script>'
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 
@@ -219,7 +230,7 @@ class TestWithoutSomeData:
             ((), ("verdict", "reading")),
             (("scan",), ("verdict", "leaks", "reading")),
             (("curve", "features"), ("verdict", "tradeoff", "reading")),
-            (("audit",), ("verdict", "attacks", "divergence", "change", "reading")),
+            (("audit",), ("verdict", "attacks", "divergence", "every-attacker", "cells", "change", "reading")),
             (("card",), ("verdict", "attacks", "divergence", "card", "reading")),
             (("scan", "card"), ("verdict", "leaks", "attacks", "divergence", "card", "reading")),
         ],
@@ -339,14 +350,15 @@ class TestHarmless:
     def test_charts_have_a_role_and_a_title(self, page):
         read = Page(page)
         drawings = [attrs for tag, attrs in read.tags if tag == "svg" and attrs.get("class") == "chart"]
-        assert len(drawings) == 5
+        assert len(drawings) == 6
         assert all(attrs["role"] == "img" for attrs in drawings)
 
 
 class TestFiles:
     def test_page_and_figures(self, page, written):
         assert written[0].read_text() == page
-        assert [path.name for path in written[1:]] == ["leaks.svg", "tradeoff.svg", "attacks.svg", "divergence.svg"]
+        drawn = ["leaks", "tradeoff", "attacks", "divergence", "every-attacker"]
+        assert [path.name for path in written[1:]] == [f"{name}.svg" for name in drawn]
         assert all(path.stat().st_size > 5_000 for path in written)
         folder = written[0].parent
         assert {path for path in folder.rglob("*") if path.is_file()} == set(written), "nothing is left over"

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from lowtide.attack.panel import AttackReport
+from lowtide.auditing.counting import CountedRelease
 from lowtide.auditing.surface import SurfaceFindings
 from lowtide.checks import LowtideError, one_of, within
 from lowtide.density.objectives import with_overlooked
@@ -104,6 +105,8 @@ class Verdict:
         gate: the outcome in words; `None` without a gate.
         surface: that the order of the samples, or what stands beside their values, tells; `None` where nothing does.
         unjudged: which columns are released that no attacker looked at, in words; `None` where there are none.
+        counted: what holds against every attacker, by counts, and under which condition; `None` where nothing was
+            counted.
     """
 
     sentence: str
@@ -117,10 +120,11 @@ class Verdict:
     gate: str | None
     surface: str | None = None
     unjudged: str | None = None
+    counted: str | None = None
 
     def __str__(self) -> str:
         warned = (self.distrust, self.control, self.weak, self.sentence, self.surface)
-        said = (*warned, self.lower_bound_note, self.unjudged, self.gate)
+        said = (*warned, self.lower_bound_note, self.counted, self.unjudged, self.gate)
         return " ".join(part for part in said if part)
 
 
@@ -133,6 +137,7 @@ def give_verdict(
     rows: str = "rows",
     surface: SurfaceFindings | None = None,
     unseen: Unseen | None = None,
+    counted: CountedRelease | None = None,
 ) -> Verdict:
     """Put an attack into words.
 
@@ -144,6 +149,7 @@ def give_verdict(
         rows: what to call the samples: "texts".
         surface: of the release; the attacker of places counts for the estimate and the limit like the strongest one.
         unseen: columns that are released and that no attacker looked at.
+        counted: the bound against every attacker.
     """
     secret, unseen = plain(secret), unseen or Unseen()
     order = None if surface is None else surface.attack
@@ -172,6 +178,7 @@ def give_verdict(
         gate=None if standing is None else _outcome(standing, passed, reason),
         surface=None if surface is None else surface.sentence(secret),
         unjudged=str(unseen) or None,
+        counted=None if counted is None else counted.sentence(secret),
     )
 
 
