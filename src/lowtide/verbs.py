@@ -106,9 +106,8 @@ def plan(
         seed: of every random draw but the noise of a release.
         progress: whether to draw progress bars; by default only on a terminal.
         **options: `kept` (a share to keep, in place of a budget), `epsilon`, `delta`, `lam`, `certify` (keep the budget
-            against every attacker, by counts, with this confidence), `strict` (refuse anything but a kept budget),
-            `steps`, `device` (as for `scan`), `kind`; and those of the kind. The plan that comes back can be saved, for
-            any number of releases.
+            against every attacker, so surely), `strict` (refuse anything but a kept budget), `steps`, `device` (as for
+            `scan`), `kind`; and those of the kind. The plan can be saved, for any number of releases.
     """
     common = {name: options.pop(name) for name in _COMMON if name in options}
     steps, device = options.pop("steps", None), _device(options)

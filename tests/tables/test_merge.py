@@ -13,9 +13,9 @@ from scipy.special import xlogy
 
 from lowtide import TIDE, LowtideError, Obfuscator, Plan, audit, modalities, plan, release
 from lowtide.disclose.rehearsal import Goal
-from lowtide.tables.merge_planning import MergeSearch
+from lowtide.tables.merge_planning import MergeSearch, expected_right
 from lowtide.tables.merge_problem import MergeProblem
-from lowtide.tables.merge_search import cells_of, expected_right, steps_of, take
+from lowtide.tables.merge_search import cells_of, steps_of, take
 from lowtide.tables.merge_trees import Merges
 from lowtide.tables.planner import TablePlanner
 from lowtide.tables.settings import TableSettings

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import beta
+from scipy.stats import beta, norm
 
 from lowtide.disclose.budget import Budget, Point, Reading
 from lowtide.disclose.rehearsal import Check, Goal, Tick
@@ -31,7 +31,6 @@ from lowtide.tables.merge_search import (
     LeakCost,
     TreeStep,
     Worth,
-    expected_right,
     grow,
     start,
     take,
@@ -52,6 +51,7 @@ _LOOKS = 6  # at the judged rows
 _POINTS = 8  # of the trade-off curve
 _CHEAPEST = 1 / 10  # of the budget: a step that seems to cost nothing costs this, since others cost more after it
 _CHEAPEST_LEAK = 1 / 100  # the same where attackers decide
+_DRAWN = 5.0  # rows' worth of the shares of all rows that a cell is given, as where cells are counted for redraw
 _MOST_ROWS_NEEDED = 1e9
 
 
@@ -269,6 +269,30 @@ def _fewer(search: MergeSearch, steps: list[TreeStep], check: Check, look: int) 
     limit = blind + less * max(0.0, min(goal.aim.planned.limit, value) - blind)
     fewer = search.by_attackers(Budget(limit, goal.budget.unit), lambda _: None)
     return fewer if fewer != steps else steps[:-1]
+
+
+def expected_right(counts: Floats, more: float) -> float:
+    """How many right guesses the best rule of other rows will seem to make on them, `more` times as many.
+
+    Rows that chose a release flatter it: parts whose commonest class is right by luck are split first. So each cell's
+    shares are drawn towards those of all rows and taken to be as uncertain as so few rows leave them (a Pólya urn);
+    between its two commonest classes the larger number is that of a folded normal law. It is no less than what the rows
+    say themselves.
+
+    Args:
+        counts: (classes, cells).
+        more: how many other rows there are for each that was counted.
+    """
+    prior = counts.sum(axis=1, keepdims=True) / counts.sum()
+    rows = counts.sum(axis=0)
+    shares = (counts + _DRAWN * prior) / (rows + _DRAWN)
+    second, first = np.sort(shares, axis=0)[-2:]
+    fresh = rows * more
+    spread = fresh * (first + second - (first - second) ** 2) * (1 + fresh / (rows + _DRAWN))
+    ahead = fresh * (first - second)
+    score = ahead / np.sqrt(np.maximum(spread, 1e-12))
+    lucky = np.sqrt(spread) * (norm.pdf(score) - score * norm.cdf(-score))  # E of the second's lead, where it leads
+    return float(max((fresh * first + lucky).sum(), counts.max(axis=0).sum() * more))
 
 
 def refuse_uncountable(search: MergeSearch) -> None:

@@ -17,7 +17,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy import sparse
 from scipy.special import entr, xlogy
-from scipy.stats import norm
 
 from lowtide.tables.joining import PLAIN, entropy
 from lowtide.tables.merge_trees import MergeTree, Nodes
@@ -27,7 +26,6 @@ RAW = -1  # in place of a node: the column as it is
 _BANDED = 0.9  # what a column in its finest bands is worth of one that is as it is
 _RIDGE = 1e-6  # of the rows
 _REDUNDANT = 1e-4  # of the rows of a part: what is left of them beside the other columns tells nothing new
-_DRAWN = 5.0  # rows' worth of the shares of all rows that a cell is given, as where cells are counted for redraw
 
 
 class TreeStep(NamedTuple):
@@ -282,30 +280,6 @@ class BoundCost:
         table = np.bincount(finer * classes + self.codes, minlength=(int(finer.max()) + 1) * classes)
         table = table.reshape(-1, classes).T.astype(np.float64)
         return np.asarray(table[:, table.any(axis=0)])
-
-
-def expected_right(counts: Floats, more: float) -> float:
-    """How many right guesses the best rule of other rows will seem to make on them, `more` times as many.
-
-    Rows that chose a release flatter it: parts whose commonest class is right by luck are split first. So each cell's
-    shares are drawn towards those of all rows and taken to be as uncertain as so few rows leave them (a Pólya urn);
-    between its two commonest classes the larger number is that of a folded normal law. It is no less than what the rows
-    say themselves.
-
-    Args:
-        counts: (classes, cells).
-        more: how many other rows there are for each that was counted.
-    """
-    prior = counts.sum(axis=1, keepdims=True) / counts.sum()
-    rows = counts.sum(axis=0)
-    shares = (counts + _DRAWN * prior) / (rows + _DRAWN)
-    second, first = np.sort(shares, axis=0)[-2:]
-    fresh = rows * more
-    spread = fresh * (first + second - (first - second) ** 2) * (1 + fresh / (rows + _DRAWN))
-    ahead = fresh * (first - second)
-    score = ahead / np.sqrt(np.maximum(spread, 1e-12))
-    lucky = np.sqrt(spread) * (norm.pdf(score) - score * norm.cdf(-score))  # E of the second's lead, where it leads
-    return float(max((fresh * first + lucky).sum(), counts.max(axis=0).sum() * more))
 
 
 def cells_of(trees: Sequence[MergeTree], choice: Choice) -> Ints:
