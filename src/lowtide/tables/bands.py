@@ -81,7 +81,7 @@ class Bands:
         if self.high is not None:
             strange |= np.floor(values) > self.high if self.dates is not None else values > self.high
         if self.whole:
-            strange |= values % 1 != 0
+            strange |= np.rint(values) != values
         codes[strange] = UNJUDGED
         codes[np.isnan(values)] = MISSING
         return codes

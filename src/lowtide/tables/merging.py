@@ -48,8 +48,9 @@ class Groups:
         known = dict(zip(self.values, self.group, strict=True))
         texts, cells = texts_of(column)
         codes = np.array([known.get(text, UNJUDGED) for text in texts], dtype=np.intp)[cells]
-        gone = column.is_null().to_numpy().astype(bool)
-        return np.where(gone, MISSING, codes)
+        if column.null_count() == 0:
+            return codes
+        return np.where(column.is_null().to_numpy().astype(bool), MISSING, codes)
 
     def to_config(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -142,7 +143,9 @@ def is_data_frame(x: Any) -> bool:
 
 def _labelled(column: Any, codes: Ints, labels: Sequence[str]) -> Any:
     """The labels (n,) of codes in a column of the same library, missing where a code is negative."""
-    found = pa.array(labels, pa.string()).take(pa.array(codes, mask=codes < 0))
+    places = codes.astype(np.int32)
+    gone = places < 0
+    found = pa.array(labels, pa.string()).take(pa.array(places, mask=gone if gone.any() else None))
     if column.implementation.is_pyarrow():
         return nw.from_native(pa.chunked_array([found]), series_only=True).alias(column.name)
     series = nw.new_series(column.name, found.to_pylist(), nw.String, backend=column.implementation)
