@@ -193,7 +193,8 @@ class Modality(Protocol):
         attackers: makers of attackers (`Maker`, or `Continued`), by name.
         joins_attackers: whether several attackers are also joined into one, "together".
         cross_fitted_rows: up to how many samples attackers are cross-fitted, so that every sample is tested once; with
-            more of them, or where training is slow, attackers are trained once and tested on a fifth.
+            more of them attackers are trained once and tested on a fifth.
+        trained_once: names of attackers that take too long to be cross-fitted: trained once, however few samples.
     """
 
     name: str
@@ -222,6 +223,11 @@ class Modality(Protocol):
     @property
     def cross_fitted_rows(self) -> int:
         """Up to how many samples attackers are cross-fitted."""
+        ...
+
+    @property
+    def trained_once(self) -> frozenset[str]:
+        """Names of attackers that are not cross-fitted."""
         ...
 
     def claims(self, x: Any, features: Any = None) -> bool:

@@ -11,13 +11,14 @@ from typing import Any, Unpack
 from numpy.typing import ArrayLike
 
 from lowtide import modalities
+from lowtide.attack.learning_curve import LearningCurve
 from lowtide.attack.lower_bound import LowerBound, audit_divergence
 from lowtide.attack.panel import AttackReport, attack
 from lowtide.auditing.surface import SurfaceFindings, examine
 from lowtide.auditing.utility import AttackOptions, Change, UtilityReport
 from lowtide.auditing.verdict import Gate, Unseen, Verdict, give_verdict
 from lowtide.checks import LowtideError, within
-from lowtide.formatting import html_of, in_ascii, interval, plain, text_of
+from lowtide.formatting import html_of, in_ascii, interval, percentages, plain, text_of
 from lowtide.interface import Attack, Estimate, Reported, TextTable
 from lowtide.protocols import Modality
 
@@ -72,6 +73,7 @@ class AuditReport(Reported):
             "headline": asdict(self.attacks.headline),
             "attacks": [asdict(one) for one in self._ordered()],
             "fixed_missing": self.attacks.fixed_missing,
+            "learning_curve": self.attacks.curve and asdict(self.attacks.curve),
             "estimate": self.estimate and asdict(self.estimate),
             "divergence": divergence,
             # JSON has no infinity, which the PSNR is when nothing changed.
@@ -85,23 +87,27 @@ class AuditReport(Reported):
 
     def text(self) -> str:
         """A summary to read: the verdict, the attacks, the divergence, the change and the utility."""
-        lines = [line for line in (self._divergence(), self._change(), self._utility()) if line]
         table = text_of([TextTable("", HEADER, tuple(self.table()))])
-        return "\n".join([str(self.verdict), "", table, "", *lines]).rstrip() + "\n"
+        return "\n".join([str(self.verdict), "", table, "", *self._lines()]).rstrip() + "\n"
 
     def __str__(self) -> str:
         return self.text()
 
     def _repr_html_(self) -> str:
         """What `text` says, for a notebook."""
-        lines = [line for line in (self._divergence(), self._change(), self._utility()) if line]
-        said = "".join(f"<p>{html.escape(line)}</p>" for line in lines)
+        said = "".join(f"<p>{html.escape(line)}</p>" for line in self._lines())
         return f"<p>{html.escape(str(self.verdict))}</p>{html_of([TextTable('', HEADER, tuple(self.table()))])}{said}"
 
     def _ordered(self) -> list[Attack]:
         retrained = sorted(self.attacks.retrained, key=lambda one: -one.information.value)
         places = [] if self.surface is None or self.surface.attack is None else [self.surface.attack]
         return [*retrained, *places, *self.attacks.fixed, *self.attacks.clean, self.attacks.guess]
+
+    def _lines(self) -> list[str]:
+        curve = self.attacks.curve
+        learning = "" if curve is None else learning_in_words(curve)
+        said = (self.verdict.training, learning, self._divergence(), self._change(), self._utility())
+        return [line for line in said if line]
 
     def _divergence(self) -> str:
         bound = self.divergence
@@ -134,6 +140,17 @@ class AuditReport(Reported):
             f"The utility column: models trained on the release predict it to an {name} of "
             f"{_interval(report.best.score)}{clean}; guessing gives {blind}."
         )
+
+
+def learning_in_words(curve: LearningCurve) -> str:
+    """How often an attacker is right by the samples it learnt from, and what ten times as many might make of it."""
+    shares = [*(point.attack.accuracy.value for point in curve.points), curve.accuracy.value]
+    *said, beyond, low, high = percentages(*shares, curve.accuracy.low, curve.accuracy.high)
+    points = ", ".join(f"{share} from {point.rows:,}" for share, point in zip(said, curve.points, strict=True))
+    return (
+        f"Learning curve of {curve.whole.attack.attacker}: right {points}; extrapolated to {curve.further:,} by a "
+        f"power law, which is not a bound: {beyond} [{low}, {high}]."
+    )
 
 
 def audit_samples(

@@ -14,6 +14,7 @@ from lowtide.report import charts, words
 from lowtide.report.charts import Tradeoff, duels, read_budget, tradeoff
 from lowtide.report.divergence import divergence
 from lowtide.report.html import FEWEST, Findings, Mark, Outline, Report, Scan, Section, fill
+from lowtide.report.learning import learning
 from lowtide.report.svg import stand_alone
 from lowtide.report.words import view_card
 
@@ -52,6 +53,7 @@ def make_report(
         *(section for section in own if not section.single),
         *_tradeoff(found),
         *_attacks(found),
+        *learning(found),
         *divergence(found),
         *_change(found),
         *(section for section in own if section.single),
@@ -118,6 +120,7 @@ def _attacks(found: Findings) -> list[Section]:
         "chart": chart,
         "key": None if chart is None else chart.legend,
         "divergence": None if bound is None else words.divergence_in_words(bound, nouns),
+        "training": None if audit is None else audit.verdict.training,
         "missing": None if audit is None else audit.attacks.fixed_missing,
         "rows": _ordered(attacks),
         "learnt": _SOURCES,
