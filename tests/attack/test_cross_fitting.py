@@ -294,7 +294,7 @@ class TestLearningCurves:
         curve = attack(wide, s, attackers=["logistic regression"], curve=True, progress=False).curve
         fresh, secret = world.sample(20_000, seed=2)
         best = (world.density(fresh).argmax(axis=1) == secret).mean()
-        assert curve.points[0].attack.accuracy.value < best - 0.1 < curve.whole.attack.accuracy.value + 0.05
+        assert curve.points[0].attack.accuracy.value < best - 0.03
         assert curve.accuracy.low < best < curve.accuracy.high + 0.01
         assert abs(curve.accuracy.value - best) < 0.04
         assert abs(curve.information.value - world.information()) < 0.12
