@@ -175,7 +175,7 @@ def give_verdict(
         gate=None if standing is None else _outcome(standing, passed, reason),
         surface=None if surface is None else surface.sentence(secret),
         unjudged=str(unseen) or None,
-        training=_training(report, rows),
+        training=training_in_words(report, rows),
     )
 
 
@@ -224,8 +224,8 @@ def _rise(curve: LearningCurve, rows: str) -> str:
     )
 
 
-def _training(report: AttackReport, rows: str) -> str | None:
-    """Who learnt from how many samples, and how many tested them."""
+def training_in_words(report: AttackReport, rows: str) -> str | None:
+    """Who learnt from how many samples, and on how many they were tested; `None` where it is not known."""
     if report.learnt is None:
         return None
     folds = "cross-fitted" if len(report.codes) > report.learnt else "set aside"

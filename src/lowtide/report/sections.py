@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from lowtide.auditing.report import AuditReport
+from lowtide.auditing.verdict import training_in_words
 from lowtide.disclose.budget import Reading
 from lowtide.disclose.card import ReleaseCard
 from lowtide.formatting import plain
@@ -120,7 +121,7 @@ def _attacks(found: Findings) -> list[Section]:
         "chart": chart,
         "key": None if chart is None else chart.legend,
         "divergence": None if bound is None else words.divergence_in_words(bound, nouns),
-        "training": None if audit is None else audit.verdict.training,
+        "training": None if audit is None else training_in_words(audit.attacks, nouns.rows),
         "missing": None if audit is None else audit.attacks.fixed_missing,
         "rows": _ordered(attacks),
         "learnt": _SOURCES,
