@@ -82,7 +82,7 @@ def _point(place: float, down: Down, rows: int, right: Estimate, *, last: bool) 
         anchor(place),
         f"{rows:,}",
         place - 1.2 if last else place + 1.2,
-        down.at(right.value) - 8,
+        down.at(right.value) + (-8 if last else 16),  # below a line that rises, or above its end
         "end" if last else "start",
         percent(right.value),
     )
