@@ -28,6 +28,7 @@ from lowtide.images.fitting import fit_once
 from lowtide.interface import NATS_PER_BIT, Estimate, Reported, TextTable
 from lowtide.labels import read_classes
 from lowtide.splits import STREAMS, generator_for, stratified_folds, three_tenths
+from lowtide.training import computing_on
 from lowtide.types import Floats, Labels, Pixels
 
 _HELD_OUT = 2000  # images that are asked about
@@ -196,7 +197,8 @@ def _fitted(images: Chosen, labels: Any, estimator: TIDE, *, varied: bool) -> De
     """The density of patches: cross-fitted where images are few, and one network of each kind where they are many."""
     if len(images) < _MANY:
         return estimator.fit(images, labels).artefact
-    return fit_once(images, labels, estimator._options(), varied=varied)
+    with computing_on(estimator.device):
+        return fit_once(images, labels, estimator._options(), varied=varied)
 
 
 def _trained(album: Album, codes: Labels, seed: int) -> dict[str, Attacker]:
