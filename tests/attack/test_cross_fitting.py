@@ -285,6 +285,15 @@ class TestLearningCurves:
         curve = attack(x, s, attackers=["logistic regression"], curve=True, progress=False).curve
         assert [point.rows for point in curve.points] == [16, 32, 64]
 
+    def test_parts_with_too_few_groups_to_validate_on_are_left_out(self):
+        households = np.repeat(np.arange(20), 8)
+        s, x = households % 2, np.random.default_rng(7).standard_normal((160, 3))
+        options = {"attackers": ["logistic regression"], "curve": True, "progress": False}
+        curve = attack(x, s, groups=households, **options).curve
+        assert [point.rows for point in curve.points] == [64, 128], "a quarter has two households of each class"
+        assert attack(x[:96], s[:96], groups=households[:96], **options).curve is None
+        assert len(attack(x, s, **options).curve.points) == 4, "without households"
+
     def test_ten_times_the_rows_come_near_the_limit_of_a_world(self):
         """Twelve independent columns, each of which tells a little: the best attacker is right 90.2 % of the time."""
         world = worlds.shifted_gaussian(2, dimension=12, shift=0.75)

@@ -28,6 +28,7 @@ Makers = Mapping[str, Maker | Continued]
 """Makers of attackers by name."""
 _TOGETHER, _FOLDED = "together", "together, cross-fitted"
 _LEAST_PER_CLASS = 4  # rows to learn from and to validate on
+_LEAST_GROUPS = 3  # of each class, so that some can be set aside to validate, whatever others they are with
 
 
 class FoldAnswers(NamedTuple):
@@ -183,10 +184,12 @@ class FoldedPanel:
         for split, seed in zip(self.splits, seeds, strict=True):
             codes, groups = self.codes[split.kept], None if self.groups is None else self.groups[split.kept]
             dealt = each_set_aside(codes, groups, np.ones(len(codes), dtype=bool), parts, seed=seed)
-            kept = split.kept[dealt[0].aside]
-            if len(dealt) < parts or np.bincount(self.codes[kept], minlength=len(self.prior)).min() < _LEAST_PER_CLASS:
+            part = dealt[0].aside
+            if len(dealt) < parts or not _can_learn(
+                codes[part], None if groups is None else groups[part], len(self.prior)
+            ):
                 return None
-            splits.append(Split(kept, split.aside))
+            splits.append(Split(split.kept[part], split.aside))
         return replace(self, splits=splits)
 
     def _fold_of_row(self) -> Labels:
@@ -249,6 +252,16 @@ class FoldedPanel:
 
 def _made(maker: Maker | Continued, seed: int, clean: Mapping[str, Attacker]) -> Attacker:
     return maker.make(clean[maker.starts_from], seed) if isinstance(maker, Continued) else maker(seed)
+
+
+def _can_learn(codes: Labels, groups: Labels | None, classes: int) -> bool:
+    """Whether rows (n,) have enough of each of so many classes, and enough groups of it, to learn and to validate."""
+    if np.bincount(codes, minlength=classes).min() < _LEAST_PER_CLASS:
+        return False
+    if groups is None:
+        return True
+    pairs = np.unique(np.column_stack([codes, groups]), axis=0)
+    return bool(np.bincount(pairs[:, 0], minlength=classes).min() >= _LEAST_GROUPS)
 
 
 def _turned(q: Floats, ratio: Floats) -> Floats:
