@@ -13,13 +13,13 @@ WORLD = worlds.drawn_faces(16)
 
 @pytest.fixture(scope="module")
 def faces():
-    x, s = WORLD.sample(300, 0)
+    x, s = WORLD.sample(500, 0)
     return (255 * WORLD.images(x)).round().astype(np.uint8), s
 
 
 def scanned(images, s, monkeypatch):
-    monkeypatch.setattr(scanning, "_MANY", 200)  # one network of each kind, as of many images
-    return scan_images(images, s, estimator=TIDE(8, max_steps=40, progress=False, random_state=1))
+    monkeypatch.setattr(scanning, "_MANY", 300)  # one network of each kind, as of many images
+    return scan_images(images, s, estimator=TIDE(8, max_steps=60, progress=False, random_state=1))
 
 
 def test_a_scan_states_what_its_readers_read_together_and_no_more_than_there_is(faces, monkeypatch):
@@ -28,7 +28,7 @@ def test_a_scan_states_what_its_readers_read_together_and_no_more_than_there_is(
     assert list(alone) == ["the density of patches", "edges", "oriented gradients", "local patterns"]
     assert found.information.value > max(alone.values()) - 0.03
     assert found.information.low < WORLD.information() < found.information.high
-    assert found.information.n == 90
+    assert found.information.n == 150
     assert "tells at least" in str(found)
     assert found.to_json()["readers_nats"]["edges"]["value"] == alone["edges"]
 

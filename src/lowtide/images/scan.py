@@ -2,7 +2,7 @@
 
 What a whole image tells is read by several at once, each of which misses something: a density of patches, and the
 attackers of an audit that are quickly trained. All learn from the same seven tenths of the images. Their densities are
-added, with weights from one half of the other images for the other half, and the reverse. Nothing that they do not see
+added, with weights for each fifth of the other images from the other four. Nothing that they do not see
 is in that number: it is a lower bound, up to chance. Which patches tell it is asked of the density of patches alone.
 """
 
@@ -38,6 +38,7 @@ _MANY = 1000  # images to fit to: enough to set some aside and still learn from 
 _BATCH = 64
 _SHOWN = 10  # patches of a printed table
 _ATTACKERS = ("edges", "oriented gradients", "local patterns")  # networks would take longer than all the rest
+_MIXED = 5  # folds of the held-out images: the readers are weighted by all others
 _LEAST_PER_CLASS = 5  # images that attackers learn from, some of which validate
 _PATCHES = "the density of patches"
 
@@ -214,7 +215,7 @@ def _symmetric(attackers: Mapping[str, Attacker]) -> bool:
 
 
 def _together(told: Mapping[str, Floats], codes: Labels, log_prior: Floats, level: float) -> Estimate:
-    """What several read together, in nats: their densities (n, |S|), added with weights from the other half.
+    """What several read together, in nats: their densities (n, |S|), added with weights from the other folds.
 
     Args:
         told: by name.
@@ -226,8 +227,8 @@ def _together(told: Mapping[str, Floats], codes: Labels, log_prior: Floats, leve
     none = np.zeros((n, 0), dtype=np.float32)
     ones, prior = np.ones(n, dtype=np.float32), log_prior.astype(np.float32)
     rows = MaskedRows(none, none.astype(bool), codes, ones, np.arange(n), prior)
-    half = stratified_folds(codes, 2, generator_for("image scan", n))
-    return information_of(-losses(honest_mixture(scores, rows, half), rows).astype(np.float64), level)
+    fold = stratified_folds(codes, _MIXED, generator_for("image scan", n))
+    return information_of(-losses(honest_mixture(scores, rows, fold), rows).astype(np.float64), level)
 
 
 def _side(density: Density) -> int:
