@@ -166,6 +166,7 @@ class Matched:
         position: (n,) where each of them stands in the release; `None` where they stand in this order.
         unjudged: columns that the release shows and no attacker looks at.
         by_surface: columns that only the attacker "surface" looks at.
+        whole: the released samples with all their columns, in the order of `release`; `None` where that has them all.
     """
 
     data: Dataset
@@ -175,6 +176,7 @@ class Matched:
     position: Any = field(default=None, repr=False)
     unjudged: tuple[str, ...] = ()
     by_surface: tuple[str, ...] = ()
+    whole: Any = field(default=None, repr=False)
 
 
 class Modality(Protocol):

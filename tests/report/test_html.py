@@ -28,7 +28,19 @@ from lowtide.tables.scan import FeatureLeak, TableScan, scan
 from lowtide.worlds import redundant_bit
 
 LABELS = ("ZEBRA", "OKAPI")
-SECTIONS = ("verdict", "leaks", "tradeoff", "attacks", "learning", "divergence", "change", "card", "reading")
+SECTIONS = (
+    "verdict",
+    "leaks",
+    "tradeoff",
+    "attacks",
+    "learning",
+    "divergence",
+    "every-attacker",
+    "cells",
+    "change",
+    "card",
+    "reading",
+)
 HOSTILE = '<script>alert("x")</script>'
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 
@@ -227,7 +239,10 @@ class TestWithoutSomeData:
             ((), ("verdict", "reading")),
             (("scan",), ("verdict", "leaks", "reading")),
             (("curve", "features"), ("verdict", "tradeoff", "reading")),
-            (("audit",), ("verdict", "attacks", "learning", "divergence", "change", "reading")),
+            (
+                ("audit",),
+                ("verdict", "attacks", "learning", "divergence", "every-attacker", "cells", "change", "reading"),
+            ),
             (("card",), ("verdict", "attacks", "divergence", "card", "reading")),
             (("scan", "card"), ("verdict", "leaks", "attacks", "divergence", "card", "reading")),
         ],
@@ -354,7 +369,7 @@ class TestHarmless:
 class TestFiles:
     def test_page_and_figures(self, page, written):
         assert written[0].read_text() == page
-        drawn = ["leaks", "tradeoff", "attacks", "learning", "divergence"]
+        drawn = ["leaks", "tradeoff", "attacks", "learning", "divergence", "every-attacker"]
         assert [path.name for path in written[1:]] == [f"{name}.svg" for name in drawn]
         assert all(path.stat().st_size > 5_000 for path in written)
         folder = written[0].parent

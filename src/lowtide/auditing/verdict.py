@@ -9,6 +9,7 @@ import numpy as np
 
 from lowtide.attack.learning_curve import LearningCurve
 from lowtide.attack.panel import AttackReport
+from lowtide.auditing.counting import CountedRelease
 from lowtide.auditing.surface import SurfaceFindings
 from lowtide.checks import LowtideError, one_of, within
 from lowtide.density.objectives import with_overlooked
@@ -106,6 +107,8 @@ class Verdict:
         surface: that the order of the samples, or what stands beside their values, tells; `None` where nothing does.
         unjudged: which columns are released that no attacker looked at, in words; `None` where there are none.
         training: how many samples attackers learnt from and were tested on; `None` where it is not known.
+        counted: what holds against every attacker, by counts, and under which condition; `None` where nothing was
+            counted.
     """
 
     sentence: str
@@ -120,10 +123,11 @@ class Verdict:
     surface: str | None = None
     unjudged: str | None = None
     training: str | None = None
+    counted: str | None = None
 
     def __str__(self) -> str:
         warned = (self.distrust, self.control, self.weak, self.sentence, self.surface)
-        said = (*warned, self.lower_bound_note, self.unjudged, self.gate)
+        said = (*warned, self.lower_bound_note, self.counted, self.unjudged, self.gate)
         return " ".join(part for part in said if part)
 
 
@@ -136,6 +140,7 @@ def give_verdict(
     rows: str = "rows",
     surface: SurfaceFindings | None = None,
     unseen: Unseen | None = None,
+    counted: CountedRelease | None = None,
 ) -> Verdict:
     """Put an attack into words.
 
@@ -147,6 +152,7 @@ def give_verdict(
         rows: what to call the samples: "texts".
         surface: of the release; the attacker of places counts for the estimate and the limit like the strongest one.
         unseen: columns that are released and that no attacker looked at.
+        counted: the bound against every attacker.
     """
     secret, unseen = plain(secret), unseen or Unseen()
     order = None if surface is None else surface.attack
@@ -176,6 +182,7 @@ def give_verdict(
         surface=None if surface is None else surface.sentence(secret),
         unjudged=str(unseen) or None,
         training=training_in_words(report, rows),
+        counted=None if counted is None else counted.sentence(secret),
     )
 
 

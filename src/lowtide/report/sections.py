@@ -13,6 +13,7 @@ from lowtide.interface import Attack
 from lowtide.protocols import Modality
 from lowtide.report import charts, words
 from lowtide.report.charts import Tradeoff, duels, read_budget, tradeoff
+from lowtide.report.counting import counted
 from lowtide.report.divergence import divergence
 from lowtide.report.html import FEWEST, Findings, Mark, Outline, Report, Scan, Section, fill
 from lowtide.report.learning import learning
@@ -56,6 +57,7 @@ def make_report(
         *_attacks(found),
         *learning(found),
         *divergence(found),
+        *counted(found),
         *_change(found),
         *(section for section in own if section.single),
         *_card(found, kind),
