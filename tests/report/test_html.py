@@ -362,7 +362,7 @@ class TestHarmless:
     def test_charts_have_a_role_and_a_title(self, page):
         read = Page(page)
         drawings = [attrs for tag, attrs in read.tags if tag == "svg" and attrs.get("class") == "chart"]
-        assert len(drawings) == 6
+        assert len(drawings) == 7
         assert all(attrs["role"] == "img" for attrs in drawings)
 
 
