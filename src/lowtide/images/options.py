@@ -41,7 +41,11 @@ class ImageOptions:
     samples: int = option(0, "show so many of them in the report, which then stays inside", verbs=("scan",), least=0)
     region: float = option(0.36, "share of the pixels that redraw keeps or replaces as one region", verbs=("plan",))
     fill: str | None = option(
-        None, "redraw: fill in what is hidden from like images, so that nothing looks hidden", verbs=("plan",)
+        None,
+        "what hidden patches show: grey, the mean colour of what is shown, a blur of what lies around, inpaint for a "
+        "smooth one, or redraw for that of like images",
+        verbs=("plan",),
+        metavar="grey|mean|blur|inpaint|redraw",
     )
     png: bool = option(False, "write PNG, so that no shown pixel changes", verbs=("release",))
     quality: int = option(95, "of JPEG files", verbs=("release",), least=1, most=100)

@@ -9,18 +9,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lowtide.checks import LowtideError, count
+from lowtide.checks import LowtideError, count, one_of
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import Certificate, certify_fixed, certify_paper, certify_sequential
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
 from lowtide.disclose.rehearsal import Check, Goal, Rehearsal, Task, Tick, read_secret, read_utility, refuse_few
 from lowtide.images.encoder import Grid, as_images
-from lowtide.images.filling import LENT
+from lowtide.images.filling import FILLED_IN, LENT
 from lowtide.images.fitting import fit_images
 from lowtide.images.hider import ImageHider
+from lowtide.images.inpainting import FILLS
 from lowtide.images.mechanism import (
     GREY,
     REDRAW,
+    FixedPatches,
     ImageMechanism,
     PaperPatches,
     PatchPolicy,
@@ -35,6 +37,8 @@ from lowtide.types import Bools, Labels
 
 _PATCH = 8  # side in pixels
 _NOISE = 1.0  # λ in units of the pixel range
+_GREY = "grey"
+_PAINTED: dict[str | None, int] = {None: GREY, _GREY: GREY}  # the fills that are a byte
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,9 @@ class ImageSettings:
         attackers: names of the attackers that check the release; by default logistic regression on edges and a small
             network.
         region: the share of the pixels that `redraw` keeps or replaces as one region.
-        fill: `redraw` fills in what `fixed` hides, by the details of images with a like visible part; by default it is
-            painted grey.
+        fill: what `fixed` hides is painted `grey`, as by default; or in the `mean` colour of what the image shows, with
+            a `blur` of what lies around, or smoothly from its border (`inpaint`), all of which depend on nothing but
+            what is shown; or `redraw` fills it in by the details of images with a like visible part.
     """
 
     mirror: bool = True
@@ -106,7 +111,7 @@ class ImagePlanner:
             images,
             codes,
             classes,
-            ImageMechanism(grid, task.mechanism, lam, task.settings.fill or GREY),  # type: ignore[arg-type]
+            ImageMechanism(grid, task.mechanism, lam, _PAINTED.get(task.settings.fill, task.settings.fill)),  # type: ignore[arg-type]
             keep,
             hide,
             KeyedNoise(key),
@@ -153,6 +158,8 @@ class ImagePlanner:
         certificate = certify_fixed(
             self.task.stated_at, self.classes.prior, ratios=ratios, hidden=policy.hidden, rows=n
         )
+        if self.task.settings.fill in FILLS:
+            certificate = replace(certificate, statements=(*certificate.statements, FILLED_IN))
         if self.task.settings.fill == REDRAW:
             certificate = replace(certificate, statements=(*certificate.statements, LENT))
         return self._rehearsal(policy, check, certificate)
@@ -217,6 +224,8 @@ class ImagePlanner:
         flags = all_flags(problem.images, policy)
         hidden = flags.mean(axis=0)
         filled = {} if self.task.settings.fill is None else {"fill": self.task.settings.fill}
+        if isinstance(policy, FixedPatches):
+            filled["shape"] = policy.shape
         return Rehearsal(
             policy,
             problem.mechanism,
@@ -256,10 +265,12 @@ def _check_task(task: Task) -> None:
         raise LowtideError("policy='sequential' redacts patches of images; use mechanism='redact', or 'fixed'")
     if task.policy == "redraw" and task.mechanism != "redact":
         raise LowtideError("policy='redraw' adds no noise to pixels; leave mechanism out, or use policy='fixed'")
-    if task.settings.fill not in (None, REDRAW):
-        raise LowtideError(f"fill must be {REDRAW!r} or left out, which paints hidden patches grey")
-    if task.settings.fill == REDRAW and (task.policy != "fixed" or task.mechanism != "redact"):
-        raise LowtideError("fill='redraw' is for policy='fixed' with mechanism='redact'; leave fill out")
+    fill = task.settings.fill
+    if fill is None:
+        return
+    one_of("fill", fill, (_GREY, *FILLS, REDRAW))
+    if task.policy != "fixed" or task.mechanism != "redact":
+        raise LowtideError(f"fill={fill!r} is for policy='fixed' with mechanism='redact'; leave fill out")
 
 
 def _side(features: Any) -> int:

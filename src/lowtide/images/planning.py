@@ -17,7 +17,7 @@ What is hidden or shown together: patches of the release, and the places of an i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -31,6 +31,8 @@ from lowtide.images.convnets import to_input
 from lowtide.images.encoder import Grid
 from lowtide.images.mechanism import FixedPatches
 from lowtide.images.planning_attackers import CELLS, EdgeAttacker, Thumbnails, at_places, by_kind
+from lowtide.images.shapes import KNOTS, ORDERING, Shape, choose_families, families, some_images
+from lowtide.splits import stratified, stream
 from lowtide.training import one_thread
 from lowtide.types import Bools, Floats, Floats32, Ints, Pixels
 
@@ -246,7 +248,8 @@ def _mirrored(down: int, across: int) -> Ints:
 
 
 _SHARES = (*np.arange(1.0, 0.5, -0.05), *np.arange(0.5, 0.05, -0.1))  # kept, where the curve is read
-_ORDERING = 0.4  # of the work
+_ORDERING, _SHAPING = 0.15, 0.6  # of the work, one after the other
+_FEWEST = 100  # images of a class that choose shapes; with fewer, differences between shapes are chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,14 +277,16 @@ class PatchPlanner:
     tick: Callable[[float], None] = field(default=lambda _: None)
 
     def plan(self) -> FixedPatches:
-        """The policy that hides nothing but what must be, with the order and the curve of all others."""
+        """The policy that hides nothing but what must be, with the curve of all others."""
         order = self.order()
         self.tick(_ORDERING)
+        shapes = self._shapes(order)
+        self.tick(_ORDERING + _SHAPING)
         attacker = EdgeAttacker(self.data, mirror=self.mirror, seed=self.seed)
         useful = None if self.utility is None else EdgeAttacker(self.utility, mirror=self.mirror, seed=self.seed)
         start = self.data.shown(self.grid.spread(self.hide))
         marginal = np.where(self.hide, np.nan, self._of_patches(attacker.where(start)))
-        plan = FixedPatches(self.grid, self.hide.copy(), order, self.keep, self.hide, (), marginal)
+        plan = FixedPatches(self.grid, self.hide.copy(), order, self.keep, self.hide, (), marginal, shapes)
         points: list[Point] = []
         for number, share in enumerate(_SHARES):
             here = plan.at(float(share))
@@ -289,8 +294,43 @@ class PatchPlanner:
                 shown = self.data.shown(self.grid.spread(here.hidden))
                 left = None if useful is None else useful.read(shown)
                 points.append(Point(here.hidden, here.kept, attacker.read(shown), left))
-            self.tick(_ORDERING + (1 - _ORDERING) * (number + 1) / len(_SHARES))
+            done = _ORDERING + _SHAPING
+            self.tick(done + (1 - done) * (number + 1) / len(_SHARES))
         return plan.with_curve(points)
+
+    def _shapes(self, order: Ints) -> tuple[Shape, ...]:
+        """The shapes that tell least at several shares; none where a utility has its say, or images are few.
+
+        Some of the images order the patches, the others choose between that order and other shapes. Then the order that
+        all of them gave stands for it.
+        """
+        split = stratified(self.data.codes, 1 - ORDERING, seed=stream(self.seed, "image shapes"))
+        counts = [np.bincount(self.data.codes[part], minlength=len(self.data.prior)) for part in split]
+        if self.utility is not None or np.min(counts) < _FEWEST:
+            return ()
+        learning = np.isin(np.arange(len(self.data.codes)), split.kept)
+        first = replace(self, data=some_images(self.data, learning)).order()
+        chosen = choose_families(
+            self.data,
+            self.grid,
+            families(self._ranks(first), mirror=self.mirror),
+            first,
+            learning=learning,
+            mirror=self.mirror,
+            tick=lambda done: self.tick(_ORDERING + _SHAPING * done),
+        )
+        every = families(self._ranks(order), mirror=self.mirror)
+        found = []
+        for share, number in zip(KNOTS, chosen, strict=True):
+            own = every[number].order(self.grid, order)
+            place = np.argsort(own)
+            found.append(Shape(share, every[number].name, np.lexsort((place, self.keep, ~self.hide))))
+        return tuple(found)
+
+    def _ranks(self, order: Ints) -> Floats:
+        """(places, places) how soon an order of patches (m,) hides each place."""
+        rank = np.argsort(order)[_patches_at_places(self.grid, CELLS)]
+        return rank.reshape(CELLS, CELLS).astype(np.float64)
 
     def order(self) -> Ints:
         """(m,) the patches in the order of hiding: those that must be hidden first, those that must be shown last."""
