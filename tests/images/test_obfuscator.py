@@ -72,6 +72,22 @@ def test_the_budget_is_kept_against_the_checking_attackers(fitted: Obfuscator) -
     assert fitted.check_.measured.n == 100  # a quarter of the images judges
 
 
+@pytest.mark.parametrize("limit", [0.56, 0.65, 0.97])
+def test_an_accuracy_on_the_card_never_exceeds_its_budget_without_the_word(
+    limit: float, faces: tuple[np.ndarray, np.ndarray]
+) -> None:
+    small = faces[0][:200, ::2, ::2]
+    made = Obfuscator(budget=f"{limit:.0%}", settings=EDGES, progress=False).fit(small, faces[1][:200])
+    standing, read = made.card_.standing, made.check_.attacks.retrained[0].accuracy
+    state = "exceeded" if read.low > limit else "kept" if read.high <= limit else "not shown"
+    if made.check_.empty:
+        state = "kept"
+    assert standing.state == state
+    assert f"{state}:" in made.card_.text()
+    if read.value > limit and not made.check_.empty:
+        assert standing.state in ("not shown", "exceeded")
+
+
 def test_attacks_are_not_printed_as_an_estimate(fitted: Obfuscator) -> None:
     assert fitted.leakage_ is None
     assert fitted.card_.leakage is None

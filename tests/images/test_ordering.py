@@ -111,6 +111,18 @@ def test_units_join_what_lies_together(patch: int, mirror: bool) -> None:
         assert len(units) == 64
 
 
+def test_a_plain_background_does_not_spoil_the_moments() -> None:
+    """Where nearly all images are the same, rounding must not turn a variance negative."""
+    rng = np.random.default_rng(2)
+    pixels, codes = np.full((300, 32, 32, 3), 204, dtype=np.uint8), np.arange(300) % 2
+    pixels[:, 8:24, 8:24] = rng.integers(0, 256, (300, 16, 16, 3))
+    pixels[::50, 2, 3] += 1
+    data = Thumbnails(pixels, np.full_like(pixels, 128), codes, np.array([0.5, 0.5]), 1, np.arange(300))
+    within = Spread.of(data, mirror=False).within
+    assert np.diag(within).min() > 0.99
+    assert np.linalg.eigvalsh(within[::4, ::4])[0] > 0.9
+
+
 def test_moments_are_those_of_the_features() -> None:
     rng = np.random.default_rng(1)
     pixels, codes = rng.integers(0, 256, (40, 16, 16, 1), dtype=np.uint8), np.arange(40) % 2

@@ -66,8 +66,8 @@ class Membrane:
         found = np.array(x)
         if inside.any():
             small[:, inside] = Membrane(inside).hang(np.rint(small).astype(np.uint8))
-        large = _enlarged(small, (2 * small.shape[1], 2 * small.shape[2]))[:, :height, :width]
-        found[:, self.mask] = large[:, self.mask]
+        twice = (2 * small.shape[1], 2 * small.shape[2])
+        found[:, self.mask] = _enlarged(np.asarray(small, dtype=np.float32), twice)[:, :height, :width][:, self.mask]
         for _ in range(_RELAXED):
             around = np.pad(found, ((0, 0), (1, 1), (1, 1), (0, 0)), mode="edge")
             mean = (around[:, :-2, 1:-1] + around[:, 2:, 1:-1] + around[:, 1:-1, :-2] + around[:, 1:-1, 2:]) / 4
@@ -151,4 +151,4 @@ def _halved(x: Floats32) -> Floats32:
     """(n, height, width, channels) means of two by two pixels; a last line or column is doubled."""
     height, width = x.shape[1:3]
     x = np.pad(x, ((0, 0), (0, height % 2), (0, width % 2), (0, 0)), mode="edge")
-    return (x[:, ::2, ::2] + x[:, 1::2, ::2] + x[:, ::2, 1::2] + x[:, 1::2, 1::2]) / 4
+    return np.asarray((x[:, ::2, ::2] + x[:, 1::2, ::2] + x[:, ::2, 1::2] + x[:, 1::2, 1::2]) / 4, dtype=np.float32)

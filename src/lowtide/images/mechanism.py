@@ -30,7 +30,7 @@ from lowtide.images.encoder import Grid, Images
 from lowtide.images.filling import FilledImages
 from lowtide.images.inpainting import FILLS, fill_in
 from lowtide.images.regions import Region
-from lowtide.images.shapes import GREEDY, Shape, hiding
+from lowtide.images.shapes import GREEDY, HiddenShape, hiding
 from lowtide.types import Bools, Floats, Ints, Pixels
 
 Kind = Literal["redact", "gaussian"]
@@ -220,7 +220,7 @@ class FixedPatches:
     hide: Bools = field(repr=False)
     curve: tuple[Point, ...] = field(repr=False)
     marginal: Floats = field(repr=False)
-    shapes: tuple[Shape, ...] = field(default=(), repr=False)
+    shapes: tuple[HiddenShape, ...] = field(default=(), repr=False)
 
     @property
     def shape(self) -> str:
@@ -242,7 +242,7 @@ class FixedPatches:
         order = self._shape_at(share).order if self.shapes else self.order
         return replace(self, hidden=(hiding(order, self.grid, share) | self.hide) & ~self.keep)
 
-    def _shape_at(self, kept: float) -> Shape:
+    def _shape_at(self, kept: float) -> HiddenShape:
         return min(self.shapes, key=lambda shape: abs(shape.kept - kept))
 
     def with_curve(self, points: Sequence[Point]) -> FixedPatches:
@@ -281,7 +281,9 @@ class FixedPatches:
         orders = tensors["shapes"].numpy().astype(np.intp)
         if orders.shape[1:] != (len(self.grid),) or (np.sort(orders, axis=1) != np.arange(len(self.grid))).any():
             raise LowtideError("a shape of the plan does not name every patch once; make it again")
-        shapes = tuple(Shape(float(one["kept"]), str(one["name"]), own) for one, own in zip(said, orders, strict=True))
+        shapes = tuple(
+            HiddenShape(float(one["kept"]), str(one["name"]), own) for one, own in zip(said, orders, strict=True)
+        )
         masks = [read_mask(mask.numpy(), len(self.grid)) for mask in tensors["points"]]
         curve = tuple(replace(point, hidden=mask) for point, mask in zip(self.curve, masks, strict=True))
         return replace(self, shapes=shapes, curve=curve)

@@ -172,7 +172,9 @@ class ImageModality:
 
     def layout(self, data: Dataset, options: ImageOptions, locks: Locks, utility: str | None) -> dict[str, Any]:
         """How images are brought to their size, and which labels are released."""
-        return {"resize": options.size and list(options.size), "grey": options.grey, "kept": list(locks.columns)}
+        found = {"resize": options.size and list(options.size), "grey": options.grey, "kept": list(locks.columns)}
+        alignment = data.source.alignment
+        return found if alignment is None else {**found, "align": alignment.to_config()}
 
     def policy_for(self, asked: Mapping[str, Any], data: Dataset | None) -> str:
         """The first, whatever is asked for."""

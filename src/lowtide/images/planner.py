@@ -14,6 +14,7 @@ from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import Certificate, certify_fixed, certify_paper, certify_sequential
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
 from lowtide.disclose.rehearsal import Check, Goal, Rehearsal, Task, Tick, read_secret, read_utility, refuse_few
+from lowtide.images.alignment import ALIGNED
 from lowtide.images.encoder import Grid, as_images
 from lowtide.images.filling import FILLED_IN, LENT
 from lowtide.images.fitting import fit_images
@@ -54,12 +55,16 @@ class ImageSettings:
         fill: what `fixed` hides is painted `grey`, as by default; or in the `mean` colour of what the image shows, with
             a `blur` of what lies around, or smoothly from its border (`inpaint`), all of which depend on nothing but
             what is shown; or `redraw` fills it in by the details of images with a like visible part.
+        resize: the size in which images are looked at, where they are released at their own: the card says so.
+        align: what masks follow, where they follow the face: the card says so.
     """
 
     mirror: bool = True
     attackers: Sequence[str] = CHECKERS
     region: float = ImageOptions.region
     fill: str | None = None
+    resize: str | None = None
+    align: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +169,13 @@ class ImagePlanner:
             certificate = replace(certificate, statements=(*certificate.statements, LENT))
         return self._rehearsal(policy, check, certificate)
 
+    def _judged_small(self, certificate: Certificate) -> Certificate:
+        """The same, with a word on images that are released larger than they were looked at."""
+        grid, settings = self.problem.mechanism.grid, self.task.settings
+        said = [] if settings.resize is None else [judged_small(grid.width, grid.height)]
+        said += [] if settings.align is None else [ALIGNED]
+        return replace(certificate, statements=(*certificate.statements, *said)) if said else certificate
+
     def _redraw(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         problem, grid = self.problem, self.problem.mechanism.grid
         found = rehearse_region(problem, self.task, tick)
@@ -172,7 +184,7 @@ class ImagePlanner:
             found.policy,
             problem.mechanism,
             found.check,
-            certify_region(found, problem, self.task),
+            self._judged_small(certify_region(found, problem, self.task)),
             features=tuple(Feature(*pair) for pair in zip(grid.features.names, shares.tolist(), strict=True)),
             rows=found.rows,
             changed=found.pixels,
@@ -230,7 +242,7 @@ class ImagePlanner:
             policy,
             problem.mechanism,
             check,
-            certificate,
+            self._judged_small(certificate),
             features=tuple(Feature(*pair) for pair in zip(grid.features.names, hidden.tolist(), strict=True)),
             rows=len(flags),
             changed=float(hidden @ grid.sizes / grid.sizes.sum()),
@@ -249,6 +261,15 @@ class ImagePlanner:
         }
 
 
+def judged_small(width: int, height: int) -> str:
+    """What a person must know who releases images that were looked at in another size."""
+    return (
+        f"Attackers looked at {width}x{height} pixels, and images are released at their own sizes: what is hidden is "
+        "hidden there, too, but what finer detail of the shown part tells, nobody has judged. An audit with a larger "
+        "--resize looks closer."
+    )
+
+
 def _useful(utility: ArrayLike | None, n: int) -> Labels | None:
     """The classes (n,) of what the release should still tell; `None` when nothing is named."""
     if utility is None:
@@ -265,6 +286,8 @@ def _check_task(task: Task) -> None:
         raise LowtideError("policy='sequential' redacts patches of images; use mechanism='redact', or 'fixed'")
     if task.policy == "redraw" and task.mechanism != "redact":
         raise LowtideError("policy='redraw' adds no noise to pixels; leave mechanism out, or use policy='fixed'")
+    if task.settings.align is not None and task.policy == "redraw":
+        raise LowtideError("policy='redraw' lends regions between images as they lie; leave align out, or use 'fixed'")
     fill = task.settings.fill
     if fill is None:
         return

@@ -31,7 +31,7 @@ from lowtide.images.convnets import to_input
 from lowtide.images.encoder import Grid
 from lowtide.images.mechanism import FixedPatches
 from lowtide.images.planning_attackers import CELLS, EdgeAttacker, Thumbnails, at_places, by_kind
-from lowtide.images.shapes import KNOTS, ORDERING, Shape, choose_families, families, some_images
+from lowtide.images.shapes import CAUTIOUS, KNOTS, ORDERING, Family, HiddenShape, choose_families, families, some_images
 from lowtide.splits import stratified, stream
 from lowtide.training import one_thread
 from lowtide.types import Bools, Floats, Floats32, Ints, Pixels
@@ -143,14 +143,19 @@ class _Shown:
 
 
 def _sums(data: Thumbnails, versions: Sequence[Pixels], mirror: bool) -> tuple[Floats, Floats, Floats]:
-    """`Σ x xᵀ` (D, D), `Σ x` of each class (|S|, D) and how many (|S|,), over images and their mirror images."""
+    """`Σ x xᵀ` (D, D), `Σ x` of each class (|S|, D) and how many (|S|,), over images and their mirror images.
+
+    Features are counted from those of the first image: moments around the mean do not depend on that, and where nearly
+    all images are the same, such as in a plain background, squares of single precision would drown what varies.
+    """
     width, classes = len(versions) * len(at_places(data.channels)), len(data.prior)
     total, sums, counts = np.zeros((width, width)), np.zeros((classes, width)), np.zeros(classes)
+    first = np.concatenate([_features(version[:1], False) for version in versions], axis=1)
     with one_thread():
         for start in range(0, len(data.codes), _BATCH):
             rows = slice(start, start + _BATCH)
             for flip in (False, True)[: 1 + mirror]:
-                x = np.concatenate([_features(version[rows], flip) for version in versions], axis=1)
+                x = np.concatenate([_features(version[rows], flip) for version in versions], axis=1) - first
                 total += x.T @ x  # single precision within a batch, double across
                 for k in range(classes):
                     mine = data.codes[rows] == k
@@ -298,16 +303,20 @@ class PatchPlanner:
             self.tick(done + (1 - done) * (number + 1) / len(_SHARES))
         return plan.with_curve(points)
 
-    def _shapes(self, order: Ints) -> tuple[Shape, ...]:
-        """The shapes that tell least at several shares; none where a utility has its say, or images are few.
+    def _shapes(self, order: Ints) -> tuple[HiddenShape, ...]:
+        """The shapes that tell least at several shares; none where a utility has its say.
 
         Some of the images order the patches, the others choose between that order and other shapes. Then the order that
-        all of them gave stands for it.
+        all of them gave stands for it. Where images are too few to choose by, single patches of the order are chance as
+        well: it is smoothed.
         """
+        if self.utility is not None:
+            return ()
         split = stratified(self.data.codes, 1 - ORDERING, seed=stream(self.seed, "image shapes"))
         counts = [np.bincount(self.data.codes[part], minlength=len(self.data.prior)) for part in split]
-        if self.utility is not None or np.min(counts) < _FEWEST:
-            return ()
+        every = families(self._ranks(order), mirror=self.mirror)
+        if np.min(counts) < _FEWEST:
+            return (self._shape(KNOTS[0], next(one for one in every if one.name == CAUTIOUS), order),)
         learning = np.isin(np.arange(len(self.data.codes)), split.kept)
         first = replace(self, data=some_images(self.data, learning)).order()
         chosen = choose_families(
@@ -319,18 +328,17 @@ class PatchPlanner:
             mirror=self.mirror,
             tick=lambda done: self.tick(_ORDERING + _SHAPING * done),
         )
-        every = families(self._ranks(order), mirror=self.mirror)
-        found = []
-        for share, number in zip(KNOTS, chosen, strict=True):
-            own = every[number].order(self.grid, order)
-            place = np.argsort(own)
-            found.append(Shape(share, every[number].name, np.lexsort((place, self.keep, ~self.hide))))
-        return tuple(found)
+        return tuple(self._shape(share, every[number], order) for share, number in zip(KNOTS, chosen, strict=True))
+
+    def _shape(self, share: float, family: Family, order: Ints) -> HiddenShape:
+        """A family as an order of hiding in which what must be hidden comes first, and what must be shown last."""
+        place = np.argsort(family.order(self.grid, order))
+        return HiddenShape(share, family.name, np.lexsort((place, self.keep, ~self.hide)))
 
     def _ranks(self, order: Ints) -> Floats:
         """(places, places) how soon an order of patches (m,) hides each place."""
-        rank = np.argsort(order)[_patches_at_places(self.grid, CELLS)]
-        return rank.reshape(CELLS, CELLS).astype(np.float64)
+        rank = np.argsort(order)[_patches_at_places(self.grid, CELLS)].reshape(CELLS, CELLS).astype(np.float64)
+        return (rank + rank[:, ::-1]) / 2 if self.mirror else rank
 
     def order(self) -> Ints:
         """(m,) the patches in the order of hiding: those that must be hidden first, those that must be shown last."""

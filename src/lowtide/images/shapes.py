@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,6 +30,7 @@ from lowtide.types import Bools, Floats, Floats32, Ints
 KNOTS = (0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.35)  # shares kept at which families are compared
 ORDERING = 0.6  # of the planning images order the patches; the others choose between shapes
 GREEDY = "greedy order"
+CAUTIOUS = "order smoothed over 1 places"  # where images are too few to choose by
 _RIDGE = 1.0  # as in `planning.Spread`: added to the variance of every feature, which is 1
 _PENALTY = 0.3  # of the kernel attacker, whose kernel has 1 on the diagonal; 0.1 to 1 read the same faces equally well
 _CENTRES = np.linspace(0.3, 0.9, 7)  # of boxes and ellipses, down the image
@@ -64,7 +66,7 @@ class Family:
 
 
 @dataclass(frozen=True, eq=False)
-class Shape:
+class HiddenShape:
     """The family that was chosen for shares around one.
 
     Attributes:
@@ -239,7 +241,8 @@ def choose_families(
         limit = _WORTH * told[:, number].min()
         finalists = [place for place in best.values() if told[place, number] <= limit]
         read = [kernel.read(grid.spread(hiding(every[place].order(grid, order), grid, share))) for place in finalists]
-        chosen.append(finalists[int(np.argmin(read))])
+        # Neither make alone: each errs by chance, and a shape must stand against both.
+        chosen.append(finalists[int(np.argmin(told[finalists, number] * read))])
         tick(0.2 + 0.8 * (number + 1) / len(KNOTS))
     return chosen
 
@@ -255,13 +258,14 @@ def _features(data: Thumbnails, mirror: bool) -> Floats32:
     """(n, kinds · places) shades and directions of edges of raw images, place by place within each kind."""
     found = []
     for start in range(0, len(data.codes), _BATCH):
-        shades, _, fine = by_kind(_sides(to_input(data.raw[start : start + _BATCH]), mirror), data.channels)
+        values: Any = _sides(to_input(data.raw[start : start + _BATCH]), mirror)
+        shades, _, fine = by_kind(values, data.channels)
         found.append(np.concatenate([shades, fine], axis=1))
-    values = np.concatenate(found)
+    every = np.concatenate(found)
     if not mirror:
-        return values
-    cells = values.reshape(len(values), -1, CELLS, CELLS)
-    return np.ascontiguousarray(cells[..., : CELLS // 2]).reshape(len(values), -1)
+        return every
+    cells = every.reshape(len(every), -1, CELLS, CELLS)
+    return np.ascontiguousarray(cells[..., : CELLS // 2]).reshape(len(every), -1)
 
 
 @torch.no_grad()
