@@ -70,10 +70,10 @@ class CausalNet(nn.Module):
         if at is None:
             state = leakage.float().cumsum(dim=1) + bias
         else:
-            upto = torch.arange(len(self.grid)) <= at[:, None]
+            upto = (torch.arange(len(self.grid)) <= at[:, None]).to(x.device)
             state = upto.to(leakage.dtype) @ leakage + bias[:, at]
         # One draw per image: a dropped channel is dropped for all prefixes.
-        kept = self.dropout(torch.ones(len(x), 1, _STATE))
+        kept = self.dropout(torch.ones(len(x), 1, _STATE)).to(x.device)  # drawn on the CPU, wherever the network is
         return self.head(state * kept)
 
     def _evidence(self, x: Tensor) -> Tensor:
@@ -100,7 +100,8 @@ class CausalNet(nn.Module):
     def _above(self, seen: Tensor, level: int) -> Tensor:
         """The last row of a level (n, channels, h, w) that lies above each row of patches; zeros above the first."""
         rows = torch.arange(self.grid.down) * self.grid.patch + self._padding()[0]
-        return functional.pad(seen, (0, 0, 1, 0)).index_select(2, rows // self.trunk.strides[level][0])
+        rows = (rows // self.trunk.strides[level][0]).to(seen.device)
+        return functional.pad(seen, (0, 0, 1, 0)).index_select(2, rows)
 
     def _at_corners(self, seen: Tensor, level: int) -> Tensor:
         """What a level (n, channels, h, w) knows when each patch has been seen, (n, channels, down, across)."""
@@ -108,18 +109,19 @@ class CausalNet(nn.Module):
         rows = ((torch.arange(grid.down) + 1) * grid.patch).clamp(max=grid.height) + top
         columns = ((torch.arange(grid.across) + 1) * grid.patch).clamp(max=grid.width) + left
         known = functional.pad(seen, (1, 0, 1, 0))  # zeros where no block has ended yet
-        return known.index_select(2, rows // tall).index_select(3, columns // wide)
+        rows, columns = ((part // size).to(seen.device) for part, size in ((rows, tall), (columns, wide)))
+        return known.index_select(2, rows).index_select(3, columns)
 
     def _across(self, row: Tensor, level: int) -> Tensor:
         """Bring a level (n, channels, h, w) to the columns of patches: repeated where coarser, averaged where finer."""
         grid, wide = self.grid, self.trunk.strides[level][1]
         if wide >= grid.patch:
             middle = (torch.arange(grid.across) * grid.patch + grid.patch // 2).clamp(max=grid.width - 1)
-            return row.index_select(3, middle // wide)
+            return row.index_select(3, (middle // wide).to(row.device))
         left = torch.arange(row.shape[3]) * wide
         start = torch.arange(grid.across)[:, None] * grid.patch
         common = (torch.minimum(left + wide, start + grid.patch) - torch.maximum(left, start)).clamp(min=0).float()
-        return row @ (common / common.sum(dim=1, keepdim=True)).T.to(row.dtype)
+        return row @ (common / common.sum(dim=1, keepdim=True)).T.to(row)
 
     def _spread(self, places: Tensor) -> Tensor:
         """A coarse map (1, channels, ≤ 8, ≤ 8) at every patch, (1, channels, down, across)."""

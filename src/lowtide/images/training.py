@@ -27,7 +27,7 @@ from lowtide.images.causal import CausalNet
 from lowtide.images.encoder import Grid, Images, Stack
 from lowtide.progress import progress_bar
 from lowtide.splits import derived_seed
-from lowtide.training import minimise, seeded, shuffled_batches
+from lowtide.training import beside, minimise, seeded, shuffled_batches, to_device
 from lowtide.types import Floats, Floats32, Ints
 
 Tick = Callable[[], None]
@@ -110,7 +110,7 @@ def train_causal(album: TrainingImages, rows: Ints, schedule: Schedule, *, seed:
         at = _some_prefixes(len(album.grid), generator)
         weight = torch.full((len(at),), (1 - _WHOLE) / max(1, len(at) - 1))
         weight[-1] = _WHOLE if len(at) > 1 else 1.0
-        return net(batch, at), weight
+        return net(beside(net, batch), at), weight
 
     return _train(make, score, album, rows, schedule, seed, tick)  # type: ignore[return-value]
 
@@ -123,7 +123,7 @@ def train_masked(album: TrainingImages, rows: Ints, schedule: Schedule, *, seed:
 
     def score(net: nn.Module, batch: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         seen = draw_masks(len(batch), album.grid, generator)
-        return net(convnets.masked_input(batch, seen, album.grid))[:, None], torch.ones(1)
+        return net(beside(net, convnets.masked_input(batch, seen, album.grid)))[:, None], torch.ones(1)
 
     return _train(make, score, album, rows, schedule, seed, tick)
 
@@ -176,7 +176,7 @@ def _train(
     tick: Tick,
 ) -> nn.Module:
     """A fresh network after all steps of the schedule; `tick` is called after each."""
-    objective, log_prior = get_objective(schedule.objective), torch.from_numpy(album.log_prior)
+    objective, log_prior = get_objective(schedule.objective), to_device(torch.from_numpy(album.log_prior))
     generator = torch.Generator().manual_seed(seed)
     walk = album.batches(rows, min(schedule.batch, len(rows)), np.random.default_rng(seed))
 
@@ -187,16 +187,16 @@ def _train(
             with convnets.fast():
                 scores, weight = score(net, batch, generator)
             g = normalise(scores.float(), log_prior)
-            gain = objective.on_classes(g, s[:, None].expand(-1, g.shape[1]), log_prior.exp())
-            yield -(gain * weight).sum(dim=1).mean()
+            gain = objective.on_classes(g, to_device(s)[:, None].expand(-1, g.shape[1]), log_prior.exp())
+            yield -(gain * to_device(weight)).sum(dim=1).mean()
             tick()
 
     with seeded(seed):
-        net = make().train()
+        net = to_device(make().train())
         optimiser = torch.optim.AdamW(net.parameters(), lr=schedule.rate, weight_decay=schedule.decay)
         plan = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _pace(step / schedule.steps))
         minimise(losses(net), optimiser, schedule=plan)
-    return net.eval()
+    return net.cpu().eval()
 
 
 _EPOCHS = 100
@@ -228,17 +228,18 @@ def fit_paper_images(album: TrainingImages, options: Options) -> tuple[Critic, F
     def losses(net: nn.Module, tick: Callable[[int], None]) -> Iterator[Tensor]:
         for step, (images, s) in enumerate(islice(walk, steps)):
             with convnets.fast():
-                scores = net(images * convnets.pixels_seen(_prefixes(len(images), len(grid), generator), grid))
+                shown = images * convnets.pixels_seen(_prefixes(len(images), len(grid), generator), grid)
+                scores = net(to_device(shown))
             g = scores.float().clamp(-options.trim, options.trim)
             shuffled = s[torch.randperm(len(s), generator=generator)]
-            joint, product = (g.gather(1, secret[:, None]).squeeze(1) for secret in (s, shuffled))
+            joint, product = (g.gather(1, to_device(secret)[:, None]).squeeze(1) for secret in (s, shuffled))
             yield -bound.on_pairs(joint, product)
             tick(step + 1)
 
     with seeded(seed), progress_bar("the paper's recipe", steps, options.progress) as tick:
-        net = convnets.paper_cnn(grid.height, grid.width, grid.channels, len(album.prior)).train()
+        net = to_device(convnets.paper_cnn(grid.height, grid.width, grid.channels, len(album.prior)).train())
         minimise(losses(net, tick), torch.optim.Adagrad(net.parameters(), lr=recipe.rate))
-    critic = convnets.PaperImages(grid, len(album.prior), net)
+    critic = convnets.PaperImages(grid, len(album.prior), net.cpu())
     return critic, FitReport("the paper's recipe (nothing held out)", False, None, _gain(critic, album, options.trim))
 
 
