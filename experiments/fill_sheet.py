@@ -24,7 +24,7 @@ from lowtide.types import Pixels
 from lowtide.worlds import drawn_faces
 
 SHOWN, SMALL, LARGE = 10, 32, 96  # faces in a row; pixels of the plan and of the release
-KEPT = 0.78
+KEPT = 0.86
 
 
 def main() -> None:
@@ -58,7 +58,7 @@ def main() -> None:
 def _shrink(path: Path) -> None:
     """Make a sheet small enough for a page."""
     with Image.open(path) as sheet:
-        small = sheet.convert("RGB").reduce(2).quantize(128)
+        small = sheet.convert("RGB").reduce(2).quantize(256, dither=Image.Dither.NONE)
     buffer = io.BytesIO()
     small.save(buffer, "PNG", optimize=True)
     write_whole(path, buffer.getvalue())

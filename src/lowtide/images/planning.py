@@ -49,11 +49,14 @@ class Spread:
         within: (D, D) covariance within classes, of features scaled to variance 1, with a ridge.
         between: (D, |S|) class means minus the mean, times `√p(s)`, equally scaled.
         place: (D,) the place each feature belongs to.
+        chance: what a feature that tells nothing adds to d² of so few images, for each share of its variance that
+            others do not predict; `(|S| − 1)/n`.
     """
 
     within: Floats
     between: Floats
     place: Ints
+    chance: float = 0.0
 
     @classmethod
     def of(cls, data: Thumbnails, *, mirror: bool) -> Spread:
@@ -74,7 +77,7 @@ class Spread:
         within /= scale
         within[np.diag_indices_from(within)] += _RIDGE
         between = ((means - share @ means) * np.sqrt(share)[:, None]).T / scale[:, None]
-        spread = cls(within, between, place)
+        spread = cls(within, between, place, (len(data.prior) - 1) / len(data.codes))
         return spread.given(np.arange(len(place)) < len(place) // 2) if tells else spread
 
     def given(self, known: Bools) -> Spread:
@@ -82,7 +85,8 @@ class Spread:
         factor = cho_factor(self.within[np.ix_(known, known)])
         predicted = cho_solve(factor, self.within[np.ix_(known, ~known)])
         within = self.within[np.ix_(~known, ~known)] - self.within[np.ix_(~known, known)] @ predicted
-        return Spread(within, self.between[~known] - predicted.T @ self.between[known], self.place[~known])
+        between = self.between[~known] - predicted.T @ self.between[known]
+        return Spread(within, between, self.place[~known], self.chance)
 
 
 def showing_order(
@@ -109,7 +113,8 @@ def showing_order(
             candidates = [j for j in must if j in left] or left
             worth = size[candidates]
             if useful is not None:
-                worth = blended_worth(worth / worth.sum(), np.array([useful.adds(j) for j in candidates]))
+                told = np.array([max(0.0, useful.adds(j)) for j in candidates])
+                worth = blended_worth(worth / worth.sum(), told)
             added = np.array([secret.adds(j) for j in candidates])
             chosen = candidates[int(np.argmin(added / worth))]
             order.append(chosen)
@@ -131,10 +136,11 @@ class _Shown:
         owner = unit[spread.place]
         self._own = {int(j): np.flatnonzero(owner == j) for j in np.unique(owner)}
         self._within, self._between = spread.within.copy(), spread.between.copy()
+        self._chance = spread.chance
 
     def adds(self, j: int) -> float:
-        """What unit j adds; nothing where it owns no feature."""
-        return _adds(self._within, self._between, self._own.get(j))
+        """What unit j adds beyond chance; nothing where it owns no feature."""
+        return _adds(self._within, self._between, self._own.get(j), self._chance)
 
     def show(self, j: int) -> None:
         """Show unit j."""
@@ -164,12 +170,17 @@ def _sums(data: Thumbnails, versions: Sequence[Pixels], mirror: bool) -> tuple[F
     return total, sums, counts
 
 
-def _adds(within: Floats, between: Floats, block: Ints | None) -> float:
-    """What the features `block` add to d²; nothing where a unit owns no feature."""
+def _adds(within: Floats, between: Floats, block: Ints | None, chance: float) -> float:
+    """What the features `block` add to d²; nothing where a unit owns no feature.
+
+    Class means of n images are off by chance, by `within/n` without its ridge. What that adds is taken off: otherwise
+    noise that nothing predicts, such as that of a plain background, would seem to tell more than the rest.
+    """
     if block is None:
         return 0.0
-    mine = between[block]
-    return float((mine * cho_solve(cho_factor(within[np.ix_(block, block)]), mine)).sum())
+    mine, factor = between[block], cho_factor(within[np.ix_(block, block)])
+    by_chance = len(block) - _RIDGE * np.trace(cho_solve(factor, np.eye(len(block))))
+    return float((mine * cho_solve(factor, mine)).sum() - chance * by_chance)
 
 
 def _condition(within: Floats, between: Floats, block: Ints) -> None:
