@@ -30,6 +30,7 @@ from lowtide.images import training
 from lowtide.images.causal import CausalNet
 from lowtide.images.convnets import ImageCritic, masked_input, small_cnn, to_input
 from lowtide.images.encoder import Grid, ImageEncoder, as_images
+from lowtide.images.paper import fit_paper_images
 from lowtide.progress import progress_bar
 from lowtide.splits import derived_seed, generator, stratified_folds
 from lowtide.types import Bools, Floats32, Ints
@@ -66,7 +67,7 @@ def fit_images(x: Any, s: ArrayLike | None, options: Options, *, groups: ArrayLi
     if options.critic == "null":
         critic, report = null_critic(len(images), classes, grid.features)
     else:
-        critic, report = (training.fit_paper_images if options.recipe == "paper" else _cross_fit)(album, options)
+        critic, report = (fit_paper_images if options.recipe == "paper" else _cross_fit)(album, options)
     return Density(classes, grid.features, critic, options.trim, ImageEncoder(grid), report)
 
 
@@ -215,7 +216,8 @@ class _Work:
         if saved is None:
             rows = np.arange(len(self.fold)) if k is None else np.flatnonzero(self.fold != k)
             seed = self.seed + (_ALL if k is None else k)
-            net: nn.Module = train(self.album, rows, schedule, seed=seed, tick=self._step)
+            journal = training.Journal(self.checkpoints, f"{stage}-unfinished")
+            net: nn.Module = train(self.album, rows, schedule, seed=seed, tick=self._step, journal=journal)
             self.checkpoints.save(stage, dict(net.state_dict()))
         else:
             classes, channels = len(self.album.prior), self.album.grid.channels
