@@ -6,7 +6,8 @@ compared with ε.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import io
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,17 +17,19 @@ from torch import Tensor
 from lowtide import Density
 from lowtide.checks import one_of
 from lowtide.density.objectives import Options, fingerprint
-from lowtide.images.convnets import fast, to_input
+from lowtide.images.convnets import fast
 from lowtide.images.encoder import Grid, ImageEncoder, Images, mean_image
 from lowtide.images.paper import PaperImages, fit_paper_images
 from lowtide.images.training import TrainingImages, in_memory
 from lowtide.interface import NATS_PER_BIT
 from lowtide.labels import read_classes
 from lowtide.progress import progress_bar
-from lowtide.types import Bools, Floats, Floats32, Ints
+from lowtide.types import Floats, Floats32, Ints
 
 FILLS = ("grey", "black", "white", "mean face", "noise")
-READINGS = ("face by face", "the true class", "the mean face by face", "pixels averaged")
+READINGS = ("face by face", "own class", "mean map")
+"""What is compared with ε: the largest over the classes, for each face (Definition 2); that of the face's own class;
+the average of the first over the faces, one map for all of them."""
 TRIM = 3.0  # M of the paper, for images
 _AT_ONCE = 100  # faces walked through at once
 
@@ -116,21 +119,39 @@ def conditionals(critic: PaperImages, images: Images, *, show: bool | None = Non
     return np.concatenate(parts)
 
 
-def compared(steps: Floats32, s: Ints, reading: str, finest: Mapping[str, Floats] | None = None) -> Floats:
-    """What is compared with ε, (n, m) or (m,), as the paper may be read.
+def compared(steps: Floats32, s: Ints, reading: str) -> Floats:
+    """What is compared with ε, (n, m), or (m,) for all faces alike, as the paper may be read.
 
     Args:
         steps: (n, m, |S|) conditionals.
         s: (n,) classes.
-        reading: `face by face` is Definition 2, the largest over the classes; `the true class` looks at the face's own;
-            `the mean face by face` is one map for all faces, the average of the first.
-        finest: unused by these.
+        reading: of `READINGS`.
     """
     one_of("reading", reading, READINGS)
-    largest = np.abs(steps).max(axis=-1)
-    if reading == "the true class":
+    if reading == "own class":
         return np.abs(steps[np.arange(len(s)), :, s]).astype(np.float64)
-    return np.asarray(largest.mean(axis=0) if reading == "the mean face by face" else largest, dtype=np.float64)
+    largest = np.abs(steps).max(axis=-1).astype(np.float64)
+    return largest if reading == "face by face" else np.asarray(largest.mean(axis=0))
+
+
+def averaged(finest: Floats, fine: Grid, grid: Grid) -> Floats:
+    """One map (m,) for all faces from that of the finest patches: relative to its largest value, averaged over patches.
+
+    Args:
+        finest: (fine,) what the finest patches tell on average.
+        fine: their grid.
+        grid: the patches that are asked about.
+    """
+    pixels = np.asarray(fine.spread(finest / max(finest.max(), np.finfo(float).tiny)), dtype=np.float64)
+    cell = np.asarray(grid.spread(np.arange(len(grid))), dtype=np.intp)
+    return np.asarray(np.bincount(cell.ravel(), pixels.ravel(), len(grid)) / grid.sizes)
+
+
+def npy_bytes(values: Floats32) -> bytes:
+    """An array as the content of a .npy file."""
+    buffer = io.BytesIO()
+    np.save(buffer, values, allow_pickle=False)
+    return buffer.getvalue()
 
 
 def _batches(n: int) -> list[Ints]:
