@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import monotonic
@@ -30,7 +30,7 @@ from lowtide.images.encoder import Grid, Stack
 from lowtide.images.heatmaps import heat
 from lowtide.images.paper import PaperImages
 from lowtide.report.console import parse_arguments, print_table, write_json
-from lowtide.types import Floats, Floats32
+from lowtide.types import Floats, Floats32, Pixels
 from peers import paper_images
 from peers.light_attacker import right_by_edges, right_unclipped
 
@@ -46,6 +46,7 @@ PAPER = {  # Table 1 of the paper, accuracies in percent of an attacker that was
 PAPER_CLEAN, PAPER_LOWER, PAPER_GUESS, PAPER_BITS = 92.04, 50.58, 50.41, 0.594
 OURS, AVERAGED = "ours", "mean map, averaged"
 BATCH = 256  # of the paper's recipe
+FINE_SHARE = 1 / 3  # of the faces asked about, for the smallest patches: they take most of the time
 SHOWN = 10  # faces on the sheet
 
 
@@ -61,7 +62,7 @@ class Cell:
         flagged: share of pixels that were hidden.
         fixed: the paper's attacker, on images in bytes.
         unclipped: the same where the noise is neither clipped nor rounded.
-        retrained: ridge regression on edges, trained on the release; `None` where it was not.
+        retrained: ridge regression on edges, trained on the release.
     """
 
     fill: str
@@ -71,7 +72,7 @@ class Cell:
     flagged: float
     fixed: float
     unclipped: float
-    retrained: float | None
+    retrained: float
 
 
 def main() -> None:
@@ -92,22 +93,30 @@ def main() -> None:
     literal = paper_images.bits(critic, faces.part(False), faces.s[~faces.train])
     bits = {"the paper's network": literal}
     print(f"the paper's network: {literal:.3f} bits on the test faces", file=sys.stderr, flush=True)
-    table = Table(faces, asked(faces, options.asked), options.seed)
+    table = Table(faces, asked(faces, options.asked), paper_attacker(faces, options.seed), options.seed)
+    fewer = round(FINE_SHARE * len(table.asked.s))
+    tables = dict.fromkeys(PATCHES, table) | {2: Table(faces, asked(faces, fewer), table.attacker, options.seed)}
     fills = paper_images.canvases(faces.part(True), options.fills, seed=options.seed)
     patches = [patch for patch in PATCHES if patch >= options.finest and patch * size // SIDE >= 1]
     maps: dict[tuple[str, int], Floats32] = {}
     for fill, canvas in fills.items():
         for patch in patches:
-            maps[fill, patch] = steps_of(critic.asked(patch * size // SIDE, canvas), table, options, f"{fill}-{patch}")
+            network = critic.asked(patch * size // SIDE, canvas)
+            maps[fill, patch] = steps_of(network, tables[patch].asked, options, f"{fill}-{patch}")
     if options.ours:
         for patch in patches:
-            maps[OURS, patch], bits[f"ours, {patch} px"] = ours(table, patch, options)
-    cells = [cell for fill in dict.fromkeys(fill for fill, _ in maps) for cell in table.judged(fill, patches, maps)]
+            maps[OURS, patch], bits[f"ours, {patch} px"] = ours(tables[patch], patch, options)
+    cells: list[Cell] = []
+    for fill in dict.fromkeys(fill for fill, _ in maps):
+        fine = min(patches)
+        finest = tables[fine].mean_map(maps[fill, fine]), tables[fine].grid(fine)
+        for patch in patches:
+            cells += tables[patch].judged(fill, patch, maps[fill, patch], finest)
     show(cells, table, bits)
     if options.figure is not None:
-        draw(table, maps, options.figure)
+        draw(tables, maps, options.figure)
     if options.json is not None:
-        found = {"bits": bits, "clean": table.clean, "lower half": table.lower, "guess": table.guess}
+        found = {"bits": bits, "clean": table.half(False), "lower half": table.half(True), "guess": table.guess}
         write_json(options.json, {**found, "cells": [asdict(cell) for cell in cells], "paper": PAPER_BITS})
 
 
@@ -141,21 +150,30 @@ def asked(faces: Faces, most: int | None) -> Faces:
     """The faces that releases are made of: all, or so many, three in ten of them for testing, as in the data."""
     rows = np.arange(len(faces.s))
     if most is not None and most < len(rows):
-        rng, share = np.random.default_rng(0x6E), most / len(rows)
-        parts = [rng.permutation(rows[faces.train == side]) for side in (True, False)]
+        share = most / len(rows)
+        # The same order each time: fewer faces are among more.
+        parts = [np.random.default_rng(0x6E).permutation(rows[faces.train == side]) for side in (True, False)]
         rows = np.sort(np.concatenate([part[: round(share * len(part))] for part in parts]))
     return Faces(Stack(faces.images.read(rows)), faces.s[rows], faces.train[rows], faces.folder)
 
 
-def steps_of(critic: PaperImages, table: Table, options: argparse.Namespace, name: str) -> Floats32:
+def paper_attacker(faces: Faces, seed: int) -> Attacker:
+    """The paper's network trained on clean faces to tell the smile, by our recipe."""
+    train, start = np.flatnonzero(faces.train), monotonic()
+    attacker = IMAGE_ATTACKERS["paper's network"](seed).fit(Album.of(faces.images)[train], faces.s[train])
+    print(f"the paper's attacker: trained in {monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+    return attacker
+
+
+def steps_of(critic: PaperImages, asked: Faces, options: argparse.Namespace, name: str) -> Floats32:
     """What each patch adds by the paper's network, (n, m, |S|); from an earlier run, if it has asked the same."""
     mark = fingerprint(
-        table.asked.images.read(np.arange(2)), table.asked.s, options.epochs, options.rate, options.cut, options.seed
+        asked.images.read(np.arange(2)), asked.s, options.epochs, options.rate, options.cut, options.seed
     )
     file, start = options.work / f"{name}-{mark[:12]}.npy", monotonic()
     if file.exists():
         return np.asarray(np.load(file))
-    steps = paper_images.conditionals(critic, table.asked.images)
+    steps = paper_images.conditionals(critic, asked.images)
     write_whole(file, paper_images.npy_bytes(steps))
     print(f"{name}: prefixes asked about in {monotonic() - start:.0f} s", file=sys.stderr, flush=True)
     return steps
@@ -172,62 +190,62 @@ class Table:
     """Releases of some faces, judged.
 
     Args:
-        faces: all faces; the paper's attacker learns from those for training.
+        faces: all faces.
         asked: those that are released.
-        seed: of attackers and noise.
+        attacker: the paper's, which knows clean faces only.
+        seed: of noise.
     """
 
-    def __init__(self, faces: Faces, asked: Faces, seed: int) -> None:
-        self.faces, self.asked, self.seed = faces, asked, seed
-        train, start = np.flatnonzero(faces.train), monotonic()
-        album = Album.of(faces.images)[train]
-        self.attacker: Attacker = IMAGE_ATTACKERS["paper's network"](seed).fit(album, faces.s[train])
-        print(f"the paper's attacker: trained in {monotonic() - start:.0f} s", file=sys.stderr, flush=True)
-        grid = Grid(*asked.images.shape, 1)
-        half = np.arange(len(grid)) >= len(grid) // 2
-        self.judgements: dict[bytes, tuple[float, float]] = {}
-        self.clean, self.lower = (
-            (*self.fixed(grid, flags), right_by_edges(hide(asked, grid, flags, seed), asked))
-            for flags in (np.zeros(len(grid), dtype=bool), half)
-        )
-        self.guess = 100 * float(max(np.bincount(asked.s[~asked.train])) / (~asked.train).sum())
+    def __init__(self, faces: Faces, asked: Faces, attacker: Attacker, seed: int) -> None:
+        self.faces, self.asked, self.attacker, self.seed = faces, asked, attacker, seed
+        test = ~asked.train
+        self.test = Faces(Stack(asked.images.read(np.flatnonzero(test))), asked.s[test], test[test], asked.folder)
+        self.guess = 100 * float(max(np.bincount(self.test.s)) / len(self.test.s))
+        self.known: dict[bytes, tuple[float, float, float]] = {}
 
-    def fixed(self, grid: Grid, flags: Any) -> tuple[float, float]:
-        """How often the attacker that knows clean faces is right, in percent: bytes, and noise that is not clipped."""
-        test = ~self.asked.train
-        key = np.packbits(grid.spread(np.broadcast_to(flags, (len(test), len(grid)))[test])).tobytes()
-        if key not in self.judgements:
-            some = Faces(
-                Stack(self.asked.images.read(np.flatnonzero(test))), self.asked.s[test], test[test], self.faces.folder
-            )
-            shown = np.broadcast_to(flags, (len(test), len(grid)))[test]
-            answers = self.attacker.probabilities(Album.of(hide(some, grid, shown, self.seed)))
-            clipped = 100 * float((answers.argmax(axis=1) == some.s).mean())
-            self.judgements[key] = clipped, right_unclipped(self.attacker, some, grid, shown, self.seed)
-        return self.judgements[key]
+    def grid(self, patch: int) -> Grid:
+        """The grid of patches that have this side in faces of 64 pixels."""
+        return Grid(*self.asked.images.shape, patch * self.asked.images.shape[0] // SIDE)
 
-    def judged(self, fill: str, patches: Sequence[int], maps: dict[tuple[str, int], Floats32]) -> Iterator[Cell]:
-        """The releases of one fill: by every reading, patch and ε; retrained attackers where the paper's rule is it."""
-        side, train = self.asked.images.shape[0], self.asked.train
-        fine = min(patches)
-        finest = paper_images.compared(maps[fill, fine][train], self.asked.s[train], "mean map")
-        for patch in patches:
-            grid, steps = Grid(*self.asked.images.shape, patch * side // SIDE), maps[fill, patch]
-            values: dict[str, Floats] = {
-                r: paper_images.compared(steps, self.asked.s, r) for r in paper_images.READINGS
-            }
-            values["mean map"] = paper_images.compared(steps[train], self.asked.s[train], "mean map")
-            values[AVERAGED] = paper_images.averaged(finest, Grid(*self.asked.images.shape, fine * side // SIDE), grid)
-            for reading, value in values.items():
-                for epsilon in THRESHOLDS:
-                    yield self._cell(fill, reading, patch, epsilon, grid, value > epsilon)
+    def mean_map(self, steps: Floats32) -> Floats:
+        """(m,) what patches add on average over the faces for training."""
+        train = self.asked.train
+        return paper_images.compared(steps[train], self.asked.s[train], "mean map")
 
-    def _cell(self, fill: str, reading: str, patch: int, epsilon: float, grid: Grid, flags: Any) -> Cell:
-        fixed, unclipped = self.fixed(grid, flags)
-        retrained = None
-        if reading == paper_images.READINGS[0]:
-            retrained = right_by_edges(hide(self.asked, grid, flags, self.seed), self.asked)
-        return Cell(fill, reading, patch, epsilon, 1 - kept_by(grid, flags), fixed, unclipped, retrained)
+    def half(self, hidden: bool) -> tuple[float, float, float]:
+        """What is read of clean faces, or with noise on their lower half."""
+        grid = self.grid(SIDE // 16)
+        return self.read(grid, (np.arange(len(grid)) >= len(grid) // 2) & hidden)
+
+    def read(self, grid: Grid, flags: Any) -> tuple[float, float, float]:
+        """Accuracies in percent: the paper's attacker, the same on noise that is not clipped, and a retrained one."""
+        every = np.broadcast_to(flags, (len(self.asked.s), len(grid)))
+        key = np.packbits(grid.spread(every)).tobytes()
+        if key not in self.known:
+            shown = every[~self.asked.train]
+            answers = self.attacker.probabilities(Album.of(hide(self.test, grid, shown, self.seed)))
+            fixed = 100 * float((answers.argmax(axis=1) == self.test.s).mean())
+            unclipped = right_unclipped(self.attacker, self.test, grid, shown, self.seed)
+            retrained = right_by_edges(hide(self.asked, grid, every, self.seed), self.asked)
+            self.known[key] = fixed, unclipped, retrained
+        return self.known[key]
+
+    def judged(self, fill: str, patch: int, steps: Floats32, finest: tuple[Floats, Grid]) -> Iterator[Cell]:
+        """The releases of one fill and patch, by every reading and ε.
+
+        Args:
+            fill: the canvas, or `ours`.
+            patch: the side of patches.
+            steps: (n, m, |S|) what they add.
+            finest: the average map of the finest patches, and their grid.
+        """
+        grid = self.grid(patch)
+        values = {reading: paper_images.compared(steps, self.asked.s, reading) for reading in paper_images.READINGS}
+        values |= {"mean map": self.mean_map(steps), AVERAGED: paper_images.averaged(*finest, grid)}
+        for reading, value in values.items():
+            for epsilon in THRESHOLDS:
+                flags = value > epsilon
+                yield Cell(fill, reading, patch, epsilon, 1 - kept_by(grid, flags), *self.read(grid, flags))
 
 
 def show(cells: Sequence[Cell], table: Table, bits: dict[str, float]) -> None:
@@ -245,8 +263,8 @@ def show(cells: Sequence[Cell], table: Table, bits: dict[str, float]) -> None:
             rows,
             note="paper / fixed / fixed, noise not clipped / retrained (share of pixels flagged, %)",
         )
-    for name, found, printed in (("clean", table.clean, PAPER_CLEAN), ("lower half", table.lower, PAPER_LOWER)):
-        fixed, unclipped, retrained = found
+    for name, hidden, printed in (("clean", False, PAPER_CLEAN), ("lower half", True, PAPER_LOWER)):
+        fixed, unclipped, retrained = table.half(hidden)
         print(f"{name}: paper {printed}, fixed {fixed:.1f}, not clipped {unclipped:.1f}, retrained {retrained:.1f}")
     print(f"guess: paper {PAPER_GUESS}, here {table.guess:.1f}; {int((~table.asked.train).sum())} test faces")
     leakage = ", ".join(f"{value:.3f} ({name})" for name, value in bits.items())
@@ -269,30 +287,36 @@ def gaps(cells: Sequence[Cell]) -> dict[tuple[str, str, str], float]:
     return {reading: float(np.sqrt(np.mean(some))) for reading, some in squares.items()}
 
 
-def draw(table: Table, maps: dict[tuple[str, int], Floats32], path: Path) -> None:
+def draw(tables: Mapping[int, Table], maps: dict[tuple[str, int], Floats32], path: Path) -> None:
     """Fig. 1: ten test faces, what their patches tell by the paper's network, and the release at ε = 0.5."""
     fill = "mean face" if any(name == "mean face" for name, _ in maps) else next(iter(maps))[0]
-    test = np.flatnonzero(~table.asked.train)
-    some = test[:: max(1, len(test) // SHOWN)][:SHOWN]
-    pixels, side = table.asked.images.read(some), table.asked.images.shape[0]
-    rows: list[tuple[str, list[Any]]] = [("(a) original", list(pixels))]
-    letters = iter("bcdef")
     patches = [patch for name, patch in maps if name == fill and patch in (32, 8, 2)]
-    for patch in patches:
-        grid = Grid(*table.asked.images.shape, patch * side // SIDE)
-        told = np.abs(maps[fill, patch][some]).max(axis=-1)
-        tinted = [heat(face, row, grid, most=1.0) for face, row in zip(pixels, told, strict=True)]
-        rows.append((f"({next(letters)}) {patch} px", tinted))
+    finest = tables[patches[-1]].asked
+    some = np.flatnonzero(~finest.train)[:SHOWN]
+    pixels = finest.images.read(some)
+    rows: list[tuple[str, list[Any]]] = [("(a) original", list(pixels))]
+    for letter, patch in zip("bcd", patches, strict=False):
+        table = tables[patch]
+        # The faces of the finest patches are among those of the others.
+        told = np.abs(maps[fill, patch]).max(axis=-1)[_places(table.asked, pixels)]
+        tinted = [heat(face, row, table.grid(patch), most=1.0) for face, row in zip(pixels, told, strict=True)]
+        rows.append((f"({letter}) {patch} px", tinted))
     flags = np.abs(maps[fill, patch]).max(axis=-1) > THRESHOLDS[0]
-    released = hide(table.asked, grid, flags, table.seed).read(some)
-    rows.append((f"({next(letters)}) {patch} px, ε = {THRESHOLDS[0]}", list(released)))
+    released = hide(finest, table.grid(patch), flags, table.seed).read(some)
+    rows.append((f"(e) {patch} px, ε = {THRESHOLDS[0]}", list(released)))
     contact_sheet(rows, path, title=f"GENKI-4K: the paper's network over {fill}", most=1.0, unit="nats")
     print(f"faces, not for publication: {path}")
 
 
+def _places(asked: Faces, pixels: Pixels) -> list[int]:
+    """Where faces lie among those that were asked about."""
+    every = {image.tobytes(): k for k, image in enumerate(asked.images.read(np.arange(len(asked.s))))}
+    return [every[image.tobytes()] for image in pixels]
+
+
 def _told(cell: Cell) -> str:
     printed = PAPER[cell.patch][THRESHOLDS.index(cell.epsilon)]
-    read = " / ".join(f"{value:.1f}" for value in (printed, cell.fixed, cell.unclipped, cell.retrained) if value)
+    read = " / ".join(f"{value:.1f}" for value in (printed, cell.fixed, cell.unclipped, cell.retrained))
     return f"{read} ({100 * cell.flagged:.1f})"
 
 
