@@ -22,8 +22,8 @@ from lowtide.images.encoder import Grid
 _WIDTHS = (16, 32, 48, 64)  # channels of the levels of the trunk
 _STRIDES = ((1, 1), (2, 2), (1, 2), (1, 2))  # down and across, after the stem: rows are kept fine, to be told early
 _REACHES = ((3, 1), (3, 1), (2, 2), (2, 3))  # rows and dilation of the second convolution of each level
-_ROW, _NARROW = 32, 16  # channels of the row; of a grid of many patches, where there is most to compute
-_MANY = 4096  # patches: beyond, the narrow row; on CelebA at 178×218 it finds as much (docs/images.md)
+_ROW, _NARROW = 32, 16  # channels of the row; fewer where there are many patches: there is most to compute
+_MANY = 4096  # patches: beyond, a step of training takes seconds (benchmarks/bench_images.py)
 _EVIDENCE = 16  # channels of φ
 _STATE = 32  # length of h
 _PLACES = 8  # at most this many places down and across have a matrix of their own
@@ -36,15 +36,16 @@ class CausalNet(nn.Module):
     Args:
         grid: size of the images and of their patches.
         classes: |S|.
+        row: channels of the row; by default 32, and 16 where there are more than 4,096 patches.
     """
 
-    def __init__(self, grid: Grid, classes: int) -> None:
+    def __init__(self, grid: Grid, classes: int, *, row: int | None = None) -> None:
         super().__init__()
         self.grid = grid
         side = max(grid.height, grid.width)
         self.stem = 2 if side <= _FINE else 4 if side <= _MIDDLE else 8
         self.trunk, self.corner = Trunk(grid.channels, self.stem), Trunk(grid.channels, self.stem, right=False)
-        row = _NARROW if len(grid) > _MANY else _ROW
+        row = row or (_NARROW if len(grid) > _MANY else _ROW)
         self.patch = PatchNet(grid.patch, grid.channels, row)
         self.handed = nn.ModuleList(nn.Conv2d(width, row, 1, bias=False) for width in _WIDTHS)
         self.own = nn.ModuleList(nn.Conv2d(width, row, 1, bias=False) for width in _WIDTHS)
