@@ -21,18 +21,17 @@ import numpy as np
 
 from common import contact_sheet
 from image_frontiers import THRESHOLDS, Faces, fit, hide, kept_by, load
-from lowtide.attack.attackers import Attacker
 from lowtide.density.objectives import fingerprint
 from lowtide.errors import LowtideError
 from lowtide.files import write_whole
-from lowtide.images.attackers import IMAGE_ATTACKERS, Album
+from lowtide.images.attackers import Album
 from lowtide.images.encoder import Grid, Stack
 from lowtide.images.heatmaps import heat
 from lowtide.images.paper import PaperImages
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.types import Floats, Floats32, Pixels
 from peers import paper_images
-from peers.light_attacker import right_by_edges, right_unclipped
+from peers.light_attacker import PaperAttacker, right_by_edges, right_unclipped
 
 SIDE = 64  # pixels of the paper's faces, which patch sizes refer to
 PATCHES = (32, 16, 8, 4, 2)
@@ -62,7 +61,7 @@ class Cell:
         flagged: share of pixels that were hidden.
         fixed: the paper's attacker, on images in bytes.
         unclipped: the same where the noise is neither clipped nor rounded.
-        retrained: ridge regression on edges, trained on the release.
+        retrained: ridge regression on edges, trained on the release; `None` for other readings than Definition 2.
     """
 
     fill: str
@@ -72,7 +71,7 @@ class Cell:
     flagged: float
     fixed: float
     unclipped: float
-    retrained: float
+    retrained: float | None
 
 
 def main() -> None:
@@ -93,7 +92,7 @@ def main() -> None:
     literal = paper_images.bits(critic, faces.part(False), faces.s[~faces.train])
     bits = {"the paper's network": literal}
     print(f"the paper's network: {literal:.3f} bits on the test faces", file=sys.stderr, flush=True)
-    table = Table(faces, asked(faces, options.asked), paper_attacker(faces, options.seed), options.seed)
+    table = Table(faces, asked(faces, options.asked), PaperAttacker(faces, options.work, options.seed), options.seed)
     fewer = round(FINE_SHARE * len(table.asked.s))
     tables = dict.fromkeys(PATCHES, table) | {2: Table(faces, asked(faces, fewer), table.attacker, options.seed)}
     fills = paper_images.canvases(faces.part(True), options.fills, seed=options.seed)
@@ -157,14 +156,6 @@ def asked(faces: Faces, most: int | None) -> Faces:
     return Faces(Stack(faces.images.read(rows)), faces.s[rows], faces.train[rows], faces.folder)
 
 
-def paper_attacker(faces: Faces, seed: int) -> Attacker:
-    """The paper's network trained on clean faces to tell the smile, by our recipe."""
-    train, start = np.flatnonzero(faces.train), monotonic()
-    attacker = IMAGE_ATTACKERS["paper's network"](seed).fit(Album.of(faces.images)[train], faces.s[train])
-    print(f"the paper's attacker: trained in {monotonic() - start:.0f} s", file=sys.stderr, flush=True)
-    return attacker
-
-
 def steps_of(critic: PaperImages, asked: Faces, options: argparse.Namespace, name: str) -> Floats32:
     """What each patch adds by the paper's network, (n, m, |S|); from an earlier run, if it has asked the same."""
     mark = fingerprint(
@@ -196,12 +187,12 @@ class Table:
         seed: of noise.
     """
 
-    def __init__(self, faces: Faces, asked: Faces, attacker: Attacker, seed: int) -> None:
+    def __init__(self, faces: Faces, asked: Faces, attacker: PaperAttacker, seed: int) -> None:
         self.faces, self.asked, self.attacker, self.seed = faces, asked, attacker, seed
         test = ~asked.train
         self.test = Faces(Stack(asked.images.read(np.flatnonzero(test))), asked.s[test], test[test], asked.folder)
         self.guess = 100 * float(max(np.bincount(self.test.s)) / len(self.test.s))
-        self.known: dict[bytes, tuple[float, float, float]] = {}
+        self.known: dict[bytes, tuple[float, float]] = {}
 
     def grid(self, patch: int) -> Grid:
         """The grid of patches that have this side in faces of 64 pixels."""
@@ -213,22 +204,24 @@ class Table:
         return paper_images.compared(steps[train], self.asked.s[train], "mean map")
 
     def half(self, hidden: bool) -> tuple[float, float, float]:
-        """What is read of clean faces, or with noise on their lower half."""
+        """What is read of clean faces, or with noise on their lower half, by fixed attackers and by a retrained one."""
         grid = self.grid(SIDE // 16)
-        return self.read(grid, (np.arange(len(grid)) >= len(grid) // 2) & hidden)
+        flags = (np.arange(len(grid)) >= len(grid) // 2) & hidden
+        return *self.fixed(grid, flags), self.retrained(grid, flags)
 
-    def read(self, grid: Grid, flags: Any) -> tuple[float, float, float]:
-        """Accuracies in percent: the paper's attacker, the same on noise that is not clipped, and a retrained one."""
-        every = np.broadcast_to(flags, (len(self.asked.s), len(grid)))
-        key = np.packbits(grid.spread(every)).tobytes()
+    def fixed(self, grid: Grid, flags: Any) -> tuple[float, float]:
+        """How often the paper's attacker is right, in percent: on bytes, and on noise that is not clipped."""
+        shown = np.broadcast_to(flags, (len(self.asked.s), len(grid)))[~self.asked.train]
+        key = np.packbits(grid.spread(shown)).tobytes()
         if key not in self.known:
-            shown = every[~self.asked.train]
-            answers = self.attacker.probabilities(Album.of(hide(self.test, grid, shown, self.seed)))
-            fixed = 100 * float((answers.argmax(axis=1) == self.test.s).mean())
-            unclipped = right_unclipped(self.attacker, self.test, grid, shown, self.seed)
-            retrained = right_by_edges(hide(self.asked, grid, every, self.seed), self.asked)
-            self.known[key] = fixed, unclipped, retrained
+            answers = self.attacker.log_scores(Album.of(hide(self.test, grid, shown, self.seed)))
+            clipped = 100 * float((answers.argmax(axis=1) == self.test.s).mean())
+            self.known[key] = clipped, right_unclipped(self.attacker, self.test, grid, shown, self.seed)
         return self.known[key]
+
+    def retrained(self, grid: Grid, flags: Any) -> float:
+        """How often an attacker trained on the release is right, in percent."""
+        return right_by_edges(hide(self.asked, grid, flags, self.seed), self.asked)
 
     def judged(self, fill: str, patch: int, steps: Floats32, finest: tuple[Floats, Grid]) -> Iterator[Cell]:
         """The releases of one fill and patch, by every reading and ε.
@@ -245,7 +238,9 @@ class Table:
         for reading, value in values.items():
             for epsilon in THRESHOLDS:
                 flags = value > epsilon
-                yield Cell(fill, reading, patch, epsilon, 1 - kept_by(grid, flags), *self.read(grid, flags))
+                retrained = self.retrained(grid, flags) if reading == paper_images.READINGS[0] else None
+                share = 1 - kept_by(grid, flags)
+                yield Cell(fill, reading, patch, epsilon, share, *self.fixed(grid, flags), retrained)
 
 
 def show(cells: Sequence[Cell], table: Table, bits: dict[str, float]) -> None:
@@ -316,7 +311,7 @@ def _places(asked: Faces, pixels: Pixels) -> list[int]:
 
 def _told(cell: Cell) -> str:
     printed = PAPER[cell.patch][THRESHOLDS.index(cell.epsilon)]
-    read = " / ".join(f"{value:.1f}" for value in (printed, cell.fixed, cell.unclipped, cell.retrained))
+    read = " / ".join(f"{value or 0:.1f}" for value in (printed, cell.fixed, cell.unclipped, cell.retrained))
     return f"{read} ({100 * cell.flagged:.1f})"
 
 
