@@ -22,7 +22,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from celeba_releases import SECRET, UTILITY, WAYS, Made, Read, Setup, faces, labels, make, read_label
+from celeba_releases import SECRET, UTILITY, WAYS, Made, Read, Setup, faces, labels, leaking, make, read_label
 from common import contact_sheet
 from lowtide.density.objectives import fingerprint
 from lowtide.errors import LowtideError
@@ -160,10 +160,12 @@ def guess(setup: Setup, name: str) -> float:
 
 
 def draw_faces(setup: Setup, every: Sequence[Made], path: Path) -> None:
-    """Some test faces as they were and as released (paper, Fig. 2)."""
+    """Some test faces as they were, what their patches tell, and as released (paper, Fig. 2)."""
     some = np.flatnonzero(~faces(setup).train)[:SHOWN]
     rows = [(f"{made.method}, {made.setting}", list(np.load(made.file, mmap_mode="r")[some])) for made in every]
-    contact_sheet(rows, path, title="Faces as released; not for publication", bar=False)
+    if any(made.method == "paper" for made in every):
+        rows[1:1] = leaking(setup, some)
+    contact_sheet(rows, path, title="Faces as released; not for publication", most=1.0, unit="nats")
 
 
 def compare(rows: Sequence[Row]) -> list[dict[str, Any]]:

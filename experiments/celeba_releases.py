@@ -23,6 +23,7 @@ from lowtide.density.artefact import Density
 from lowtide.errors import LowtideError
 from lowtide.files import write_whole
 from lowtide.images.encoder import Chosen, Grid, Stack
+from lowtide.images.heatmaps import heat
 from lowtide.images.mechanism import FixedPatches
 from lowtide.images.paper import PaperImages
 from lowtide.images.planner import ImageSettings
@@ -35,10 +36,11 @@ from peers.image_hiders import LowerNoise, LowerRedacted
 
 SECRET, UTILITY = "Smiling", "Male"
 PATCH = 2
-QUICK = 60  # faces of a quick look
+QUICK = 40  # faces of a quick look
 BATCH = 64  # of the paper's recipe for CelebA
 ASKED = 20  # faces whose prefixes are kept together
 THRESHOLDS = (0.8, 0.7, 0.6, 0.5)
+SHOWN_AT = 0.74  # ε of the paper's Fig. 2
 OURS = "the rule, our density"
 LIMITS = (0.5, 0.3, 0.2, 0.1, 0.001)  # of the rival, in nats
 REDACTED, NOISED = (0.95, 0.9, 0.8, 0.6, 0.3), (0.8, 0.5)  # shares of pixels that fixed policies keep
@@ -223,18 +225,29 @@ def by_paper(setup: Setup) -> Iterator[Made]:
     )
     canvas = paper_images.canvases(every.part(True), [setup.fill], seed=setup.seed)[setup.fill]
     asked, took = critic.asked(PATCH, canvas), monotonic() - start
-    parts = np.array_split(np.arange(len(every.s)), -(-len(every.s) // ASKED))
-    peaks = [_peaks(setup, asked, index, f"prefixes-{setup.fill}-{k}.npy") for k, index in enumerate(parts)]
-    yield from _above(setup, "paper", np.concatenate(peaks), took)
+    yield from _above(setup, "paper", _peaks(setup, asked), took)
 
 
-def _peaks(setup: Setup, asked: PaperImages, index: Ints, name: str) -> Floats32:
-    """What each patch of some faces adds at most, (n, m); from the shelf, if an earlier run has asked."""
-    file = setup.shelf / name
-    if not file.exists():
-        steps = paper_images.conditionals(asked, Chosen(faces(setup).images, index))
-        write_whole(file, paper_images.npy_bytes(np.abs(steps).max(axis=-1)))
-    return np.asarray(np.load(file))
+def leaking(setup: Setup, some: Ints) -> list[tuple[str, list[Any]]]:
+    """Rows of a sheet: what patches of some faces tell by the paper's network, and their release as in its Fig. 2."""
+    every, grid = faces(setup), Grid(*faces(setup).images.shape, PATCH)
+    peaks, pixels = _peaks(setup, None)[some], every.images.read(some)
+    few = Faces(Stack(pixels), every.s[some], every.train[some], every.folder)
+    tinted = [heat(face, row, grid, most=1.0) for face, row in zip(pixels, peaks, strict=True)]
+    released = hide(few, grid, peaks > SHOWN_AT, setup.seed).pixels
+    return [("what 2×2 patches tell", tinted), (f"paper, ε = {SHOWN_AT:g}", list(released))]
+
+
+def _peaks(setup: Setup, asked: PaperImages | None) -> Floats32:
+    """What each patch of each face adds at most, (n, m), twenty faces at a time; what an earlier run asked is read."""
+    every, peaks = faces(setup), []
+    for k, index in enumerate(np.array_split(np.arange(len(every.s)), -(-len(every.s) // ASKED))):
+        file = setup.shelf / f"prefixes-{setup.fill}-{k}.npy"
+        if asked is not None and not file.exists():
+            steps = paper_images.conditionals(asked, Chosen(every.images, index))
+            write_whole(file, paper_images.npy_bytes(np.abs(steps).max(axis=-1)))
+        peaks.append(np.load(file))
+    return np.concatenate(peaks)
 
 
 def _above(setup: Setup, method: str, peaks: Floats32, took: float) -> Iterator[Made]:

@@ -112,6 +112,9 @@ def main() -> None:
         for patch in patches:
             cells += tables[patch].judged(fill, patch, maps[fill, patch], finest)
     show(cells, table, bits)
+    for fill in fills:
+        as_printed = share_as_printed(maps[fill, PATCHES[0]])
+        print(f"faces whose quarters give the paper's first row, over {fill}: {as_printed:.1%}")
     if options.figure is not None:
         draw(tables, maps, options.figure)
     if options.json is not None:
@@ -270,6 +273,17 @@ def show(cells: Sequence[Cell], table: Table, bits: dict[str, float]) -> None:
         ["fill", "compared with ε", "noise", "gap"],
         [(*reading, gap) for reading, gap in nearest],
     )
+
+
+def share_as_printed(steps: Floats32) -> float:
+    """The share of faces that are released as the first row says: the lower quarters up to ε = 0.6, nothing from 0.7.
+
+    Args:
+        steps: (n, 4, |S|) what quarters of a face add.
+    """
+    told = np.abs(steps).max(axis=-1)
+    upper, lower = told[:, :2], told[:, 2:]
+    return float(((upper <= 0.5).all(axis=1) & (lower > 0.6).all(axis=1) & (lower <= 0.7).all(axis=1)).mean())
 
 
 def gaps(cells: Sequence[Cell]) -> dict[tuple[str, str, str], float]:
