@@ -92,9 +92,10 @@ def main() -> None:
     literal = paper_images.bits(critic, faces.part(False), faces.s[~faces.train])
     bits = {"the paper's network": literal}
     print(f"the paper's network: {literal:.3f} bits on the test faces", file=sys.stderr, flush=True)
-    table = Table(faces, asked(faces, options.asked), PaperAttacker(faces, options.work, options.seed), options.seed)
-    fewer = round(FINE_SHARE * len(table.asked.s))
-    tables = dict.fromkeys(PATCHES, table) | {2: Table(faces, asked(faces, fewer), table.attacker, options.seed)}
+    attacker = PaperAttacker(faces, options.work, options.seed)
+    every, fewer = (asked(faces, options.test, options.train, share) for share in (1.0, FINE_SHARE))
+    table = Table(faces, every, attacker, options.seed)
+    tables = dict.fromkeys(PATCHES, table) | {2: Table(faces, fewer, attacker, options.seed)}
     fills = paper_images.canvases(faces.part(True), options.fills, seed=options.seed)
     patches = [patch for patch in PATCHES if patch >= options.finest and patch * size // SIDE >= 1]
     maps: dict[tuple[str, int], Floats32] = {}
@@ -130,7 +131,8 @@ def arguments() -> argparse.Namespace:
     own.add_argument("--rate", type=float, default=None, help="its step size (the paper's is 0.0001)")
     own.add_argument("--cut", action="store_true", help="train it on prefixes as well, not on whole faces only")
     own.add_argument("--fills", nargs="+", default=paper_images.FILLS, help="what it sees of patches still to come")
-    own.add_argument("--asked", type=int, default=None, help="faces that are asked about and released (default: all)")
+    own.add_argument("--test", type=int, default=None, help="test faces that are released (default: all)")
+    own.add_argument("--train", type=int, default=None, help="training faces, for retrained attackers (default: all)")
     own.add_argument("--finest", type=int, default=2, help="the smallest patches to ask about")
     own.add_argument("--no-ours", dest="ours", action="store_false", help="leave our own estimator out")
     own.add_argument("--work", type=Path, default=Path("genki-work"), help="folder from which a stopped run goes on")
@@ -138,7 +140,7 @@ def arguments() -> argparse.Namespace:
     mine, rest = own.parse_known_args()
     options = parse_arguments(f"{__doc__}\n{own.format_help().replace('options:', 'more options:')}", rest)
     if options.quick:
-        mine.size, mine.epochs, mine.finest, mine.asked, mine.rate = 32, 4, 8, 200, 1e-3
+        mine.size, mine.epochs, mine.finest, mine.test, mine.train, mine.rate = 32, 4, 8, 60, 140, 1e-3
         mine.fills = ["grey", "mean face"]
     for name, value in vars(mine).items():
         setattr(options, name, value)
@@ -148,15 +150,15 @@ def arguments() -> argparse.Namespace:
     return options
 
 
-def asked(faces: Faces, most: int | None) -> Faces:
-    """The faces that releases are made of: all, or so many, three in ten of them for testing, as in the data."""
-    rows = np.arange(len(faces.s))
-    if most is not None and most < len(rows):
-        share = most / len(rows)
+def asked(faces: Faces, test: int | None, train: int | None, share: float) -> Faces:
+    """The faces that releases are made of: so many for testing and for training, or all, or a share of these."""
+    rows = []
+    for side, most in ((True, train), (False, test)):
         # The same order each time: fewer faces are among more.
-        parts = [np.random.default_rng(0x6E).permutation(rows[faces.train == side]) for side in (True, False)]
-        rows = np.sort(np.concatenate([part[: round(share * len(part))] for part in parts]))
-    return Faces(Stack(faces.images.read(rows)), faces.s[rows], faces.train[rows], faces.folder)
+        mine = np.random.default_rng(0x6E).permutation(np.flatnonzero(faces.train == side))
+        rows.append(mine[: round(share * min(len(mine), len(mine) if most is None else most))])
+    chosen = np.sort(np.concatenate(rows))
+    return Faces(Stack(faces.images.read(chosen)), faces.s[chosen], faces.train[chosen], faces.folder)
 
 
 def steps_of(critic: PaperImages, asked: Faces, options: argparse.Namespace, name: str) -> Floats32:
@@ -202,11 +204,10 @@ class Table:
         return Grid(*self.asked.images.shape, patch * self.asked.images.shape[0] // SIDE)
 
     def mean_map(self, steps: Floats32) -> Floats:
-        """(m,) what patches add on average over the faces for training."""
-        train = self.asked.train
-        return paper_images.compared(steps[train], self.asked.s[train], "mean map")
+        """(m,) what patches add on average over the faces."""
+        return paper_images.compared(steps, self.asked.s, "mean map")
 
-    def half(self, hidden: bool) -> tuple[float, float, float]:
+    def half(self, hidden: bool) -> tuple[float, float, float | None]:
         """What is read of clean faces, or with noise on their lower half, by fixed attackers and by a retrained one."""
         grid = self.grid(SIDE // 16)
         flags = (np.arange(len(grid)) >= len(grid) // 2) & hidden
@@ -222,8 +223,10 @@ class Table:
             self.known[key] = clipped, right_unclipped(self.attacker, self.test, grid, shown, self.seed)
         return self.known[key]
 
-    def retrained(self, grid: Grid, flags: Any) -> float:
-        """How often an attacker trained on the release is right, in percent."""
+    def retrained(self, grid: Grid, flags: Any) -> float | None:
+        """How often an attacker trained on the release is right, in percent; `None` without faces for training."""
+        if not self.asked.train.any():
+            return None
         return right_by_edges(hide(self.asked, grid, flags, self.seed), self.asked)
 
     def judged(self, fill: str, patch: int, steps: Floats32, finest: tuple[Floats, Grid]) -> Iterator[Cell]:
@@ -237,7 +240,7 @@ class Table:
         """
         grid = self.grid(patch)
         values = {reading: paper_images.compared(steps, self.asked.s, reading) for reading in paper_images.READINGS}
-        values |= {"mean map": self.mean_map(steps), AVERAGED: paper_images.averaged(*finest, grid)}
+        values[AVERAGED] = paper_images.averaged(*finest, grid)
         for reading, value in values.items():
             for epsilon in THRESHOLDS:
                 flags = value > epsilon
@@ -262,8 +265,8 @@ def show(cells: Sequence[Cell], table: Table, bits: dict[str, float]) -> None:
             note="paper / fixed / fixed, noise not clipped / retrained (share of pixels flagged, %)",
         )
     for name, hidden, printed in (("clean", False, PAPER_CLEAN), ("lower half", True, PAPER_LOWER)):
-        fixed, unclipped, retrained = table.half(hidden)
-        print(f"{name}: paper {printed}, fixed {fixed:.1f}, not clipped {unclipped:.1f}, retrained {retrained:.1f}")
+        fixed, unclipped, retrained = map(_percent, table.half(hidden))
+        print(f"{name}: paper {printed}, fixed {fixed}, not clipped {unclipped}, retrained {retrained}")
     print(f"guess: paper {PAPER_GUESS}, here {table.guess:.1f}; {int((~table.asked.train).sum())} test faces")
     leakage = ", ".join(f"{value:.3f} ({name})" for name, value in bits.items())
     print(f"information on the test faces, in bits: {leakage}; the paper prints {PAPER_BITS}")
@@ -297,7 +300,7 @@ def gaps(cells: Sequence[Cell]) -> dict[tuple[str, str, str], float]:
 
 
 def draw(tables: Mapping[int, Table], maps: dict[tuple[str, int], Floats32], path: Path) -> None:
-    """Fig. 1: ten test faces, what their patches tell by the paper's network, and the release at ε = 0.5."""
+    """Ten test faces, what their patches tell by the paper's network, and the release at ε = 0.5 (paper, Fig. 1)."""
     fill = "mean face" if any(name == "mean face" for name, _ in maps) else next(iter(maps))[0]
     patches = [patch for name, patch in maps if name == fill and patch in (32, 8, 2)]
     finest = tables[patches[-1]].asked
@@ -325,8 +328,12 @@ def _places(asked: Faces, pixels: Pixels) -> list[int]:
 
 def _told(cell: Cell) -> str:
     printed = PAPER[cell.patch][THRESHOLDS.index(cell.epsilon)]
-    read = " / ".join(f"{value or 0:.1f}" for value in (printed, cell.fixed, cell.unclipped, cell.retrained))
+    read = " / ".join(map(_percent, (printed, cell.fixed, cell.unclipped, cell.retrained)))
     return f"{read} ({100 * cell.flagged:.1f})"
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}"
 
 
 if __name__ == "__main__":
