@@ -1,4 +1,4 @@
-"""Frontiers of several ways to hide, side by side: readable in print and without colour vision."""
+"""Frontiers of several ways to hide, and rates of errors, side by side: readable in print and without colour vision."""
 
 from __future__ import annotations
 
@@ -48,14 +48,58 @@ def plot_frontiers(
         vertical: label of the axis of what is told.
         title: of the whole figure.
     """
-    width = max(6.4, 4.2 * len(panels))
-    figure = Figure(figsize=(width, 4.6), layout="constrained", dpi=150)
-    FigureCanvasAgg(figure)
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    for axis, (label, curves) in zip(axes, panels.items(), strict=True):
+    figure, axes = _figure(list(panels), horizontal, vertical, title)
+    for axis, curves in zip(axes, panels.values(), strict=True):
         for name, series in curves.items():
             _draw(axis, name, series, names.index(name))
+    _finish(figure, axes, names, path)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """How an error falls with the number of samples.
+
+    Attributes:
+        samples: how many, along the horizontal axis.
+        errors: one list for each number of samples, of every repetition, or of one value that was computed.
+        measured: whether it is drawn as the main thing, with its repetitions as dots.
+    """
+
+    samples: Sequence[int]
+    errors: Sequence[Sequence[float]]
+    measured: bool = True
+
+
+def plot_rates(
+    panels: Mapping[str, Mapping[str, Rate]], path: Path, *, horizontal: str, vertical: str, title: str
+) -> None:
+    """Draw errors against numbers of samples, both on logarithmic axes; arguments as in `plot_frontiers`."""
+    names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
+    figure, axes = _figure(list(panels), horizontal, vertical, title)
+    for axis, curves in zip(axes, panels.values(), strict=True):
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        places = sorted({n for rate in curves.values() for n in rate.samples})
+        axis.set_xticks(places, [f"{n:,}" for n in places])
+        axis.set_xticks([], minor=True)
+        for name, rate in curves.items():
+            number = names.index(name)
+            means = [sum(some) / len(some) for some in rate.errors]
+            _draw(axis, name, Series(rate.samples, means, rate.measured), number)
+            if rate.measured:
+                dots = [(n, error) for n, some in zip(rate.samples, rate.errors, strict=True) for error in some]
+                across, up = zip(*dots, strict=True)
+                axis.scatter(across, up, s=6, alpha=0.4, color=COLOURS[number % len(COLOURS)], zorder=2)
+    _finish(figure, axes, names, path)
+
+
+def _figure(labels: Sequence[str], horizontal: str, vertical: str, title: str) -> tuple[Figure, Sequence[Axes]]:
+    """A figure with one panel for each label."""
+    figure = Figure(figsize=(max(6.4, 4.2 * len(labels)), 4.6), layout="constrained", dpi=150)
+    FigureCanvasAgg(figure)
+    axes: Sequence[Axes] = figure.subplots(1, len(labels), squeeze=False)[0]
+    for axis, label in zip(axes, labels, strict=True):
         axis.set_title(label, fontsize=10)
         axis.set_xlabel(horizontal)
         axis.grid(visible=True, alpha=0.25)
@@ -63,8 +107,13 @@ def plot_frontiers(
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel(vertical)
     figure.suptitle(title)
+    return figure, axes
+
+
+def _finish(figure: Figure, axes: Sequence[Axes], names: Sequence[str], path: Path) -> None:
+    """Put one legend for all panels below them, and write the figure."""
     handles = {text: handle for axis in axes for handle, text in zip(*axis.get_legend_handles_labels(), strict=True)}
-    columns = _legend_columns(names, width)
+    columns = _legend_columns(names, float(figure.get_figwidth()))
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=columns, frameon=False)
     _save(figure, path)
 

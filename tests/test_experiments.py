@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import density_rate
 
 ROOT = Path(__file__).parents[1]
 
@@ -35,6 +38,22 @@ def test_which_features_experiment_finds_the_shifted_columns(tmp_path):
     assert results["held_out"]["low"] < results["exact"] < results["held_out"]["high"]
     leading = [row[0] for row in sorted(results["rows"], key=lambda row: -row[3])[:3]]
     assert set(leading) == {"age", "income", "commute"}, "the three columns that shift with the secret"
+
+
+def test_the_slope_of_an_error_that_falls_like_a_power_is_that_power():
+    sizes = np.array([100.0, 1000.0, 10_000.0])
+    exact = density_rate.slope(sizes, np.tile(sizes[:, None] ** -0.5, 3), seed=0)
+    assert exact.value == pytest.approx(-0.5)
+    assert exact.low == pytest.approx(exact.high)
+    noise = np.exp(0.3 * np.random.default_rng(0).standard_normal((3, 8)))
+    found = density_rate.slope(sizes, sizes[:, None] ** -0.5 * noise, seed=0)
+    assert found.low < -0.5 < found.high < -0.3
+
+
+def test_the_bits_that_can_be_listed_never_settle_the_secret():
+    world = density_rate.listed_bits()
+    assert abs(world.density(world.atoms)).max() < density_rate.TRIM
+    assert world.information() > 0.1
 
 
 def test_the_theory_benchmark_writes_its_ratios(tmp_path):

@@ -23,7 +23,7 @@ from torch import nn
 from lowtide.checks import LowtideError, count, within
 from lowtide.images.convnets import to_input
 from lowtide.images.encoder import Images, as_images
-from lowtide.training import one_thread, seeded
+from lowtide.training import computing_on, one_thread, seeded
 from lowtide.types import Floats, Pixels
 from peers.filter_training import Training
 from peers.image_hiders import RivalledImages
@@ -112,6 +112,7 @@ class AdversarialFilter:
         widths: channels of the levels of the U-Net, from the finest.
         batch: images in a step.
         flip: whether mirrored images are as likely; not where left and right mean something.
+        device: where its networks are trained, as in `TIDE`.
         progress: whether to draw a progress bar; by default only on a terminal.
     """
 
@@ -126,6 +127,7 @@ class AdversarialFilter:
     widths: tuple[int, ...] = (16, 32, 64, 128)
     batch: int = 32
     flip: bool = True
+    device: str = "cpu"
     progress: bool | None = None
 
     def __post_init__(self) -> None:
@@ -165,11 +167,11 @@ class AdversarialFilter:
                 "side; give fewer widths"
             )
         root = np.random.SeedSequence([self.seed, _ROOM])
-        with one_thread(), seeded(int(root.generate_state(1)[0])):
+        with computing_on(self.device), one_thread(), seeded(int(root.generate_state(1)[0])):
             training = Training(self, opened, s, u, root)
             found = training.run()
         return tuple(
-            FittedFilter(one.limit, one.leakage, one.lost, opened.shape, self.seed, *one.nets, training.utility)
+            FittedFilter(one.limit, one.leakage, one.lost, opened.shape, self.seed, *one.nets, training.utility.cpu())
             for one in found
         )
 

@@ -16,7 +16,7 @@ from lowtide.images.convnets import augment, fast, small_cnn, to_input
 from lowtide.images.encoder import Images
 from lowtide.labels import read_classes
 from lowtide.progress import progress_bar
-from lowtide.training import descend, minimise, shuffled_batches
+from lowtide.training import descend, minimise, shuffled_batches, to_device
 from lowtide.types import Floats, Ints
 from peers.unet import UNet
 
@@ -59,12 +59,12 @@ class Training:
     ) -> None:
         self.options, self.images = options, images
         (secret, self.s), (useful, self.u) = read_classes(s), read_classes(u)
-        self.log_prior = torch.from_numpy(np.log(secret.prior)).float()
+        self.log_prior = to_device(torch.from_numpy(np.log(secret.prior)).float())
         channels = images.shape[2]
-        self.filter = UNet(channels, options.widths)
+        self.filter = to_device(UNet(channels, options.widths))
         # Without dropout, which would only make the adversary look less certain than it is.
-        self.adversary = small_cnn(channels, len(secret.labels), dropout=0.0)
-        self.utility = small_cnn(channels, len(useful.labels))
+        self.adversary = to_device(small_cnn(channels, len(secret.labels), dropout=0.0))
+        self.utility = to_device(small_cnn(channels, len(useful.labels)))
         self.rng = np.random.default_rng(root)
         self.generator = torch.Generator().manual_seed(int(root.generate_state(2)[1]))
         self.order = map(np.sort, shuffled_batches(len(images), options.batch, self.rng))
@@ -108,8 +108,8 @@ class Training:
                 x, index = self._images()
                 with fast():
                     scores = [net(x) for net in nets]
-                targets = (self.u[index], self.s[index])
-                both = [cross_entropy(a.float(), torch.from_numpy(b)) for a, b in zip(scores, targets, strict=True)]
+                targets = (to_device(torch.from_numpy(codes[index])) for codes in (self.u, self.s))
+                both = [cross_entropy(a.float(), b) for a, b in zip(scores, targets, strict=True)]
                 yield both[0] + both[1]
                 tick(step + 1)
 
@@ -148,22 +148,23 @@ class Training:
             y = self._released(x)
         with fast():
             leakage = self.adversary(y)
-        descend(cross_entropy(leakage.float(), torch.from_numpy(self.s[index])), optimiser)
+        descend(cross_entropy(leakage.float(), to_device(torch.from_numpy(self.s[index]))), optimiser)
 
     def _released(self, x: Tensor) -> Tensor:
         """What the filter makes of inputs, as inputs, with fresh noise."""
         z = torch.randn(len(x), *self.filter.noise_shape(*x.shape[2:]), generator=self.generator)
         with fast():
-            y: Tensor = self.filter(x, z)
+            y: Tensor = self.filter(x, to_device(z))
         return y.float() * (_WHITE - _BLACK) + _BLACK
 
     def _images(self) -> tuple[Tensor, Ints]:
         """Augmented images of the next batch, and which they are."""
         index = next(self.order)
-        return augment(to_input(self.images.read(index)), self.generator, flip=self.options.flip), index
+        drawn = augment(to_input(self.images.read(index)), self.generator, flip=self.options.flip)
+        return to_device(drawn), index
 
     def _frozen(self, limit: float, seen: Floats) -> Stage:
-        net, adversary = copy.deepcopy(self.filter), copy.deepcopy(self.adversary)
+        net, adversary = copy.deepcopy(self.filter).cpu(), copy.deepcopy(self.adversary).cpu()
         net.eval().requires_grad_(False)
         adversary.eval().requires_grad_(False)
         leakage, lost = map(float, seen)

@@ -1,19 +1,91 @@
 """Training by gradient steps, written once: steps, shuffled batches, own random numbers, the best weights kept.
 
 A caller says how its losses are made, as a generator; what follows a `yield` in it runs after the step on that loss.
+
+Where networks are trained: on the device of `computing_on`, the CPU unless somebody asks for another. Everything random
+is drawn on the CPU and moved, so that devices differ by rounding alone. A network that is done comes back: it answers,
+and is saved, on the CPU.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import islice
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lowtide.checks import one_of
+from lowtide.errors import LowtideError
 from lowtide.types import Ints
 
 Scheduler = torch.optim.lr_scheduler.LRScheduler
+Movable = TypeVar("Movable", bound=Tensor | nn.Module)
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+_CPU = torch.device("cpu")
+_DEVICE = ContextVar("device", default=_CPU)
+
+
+def resolve_device(name: str) -> torch.device:
+    """The device of a name: `cpu`, `cuda`, `mps`, or `auto` for the first of cuda, mps and cpu that is there."""
+    one_of("device", name, DEVICES)
+    found = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    there = [device for device, is_there in found.items() if is_there]
+    if name not in ("auto", *there):
+        raise LowtideError(
+            f"device={name!r} is not on this machine, or PyTorch was built without it; there is {' and '.join(there)}: "
+            "use one of these, or 'auto'"
+        )
+    return torch.device(there[0] if name == "auto" else name)
+
+
+@contextmanager
+def computing_on(device: str | torch.device) -> Iterator[None]:
+    """Train networks on a device, given by its name as in `resolve_device`, until the block ends."""
+    before = _DEVICE.set(device if isinstance(device, torch.device) else resolve_device(device))
+    try:
+        yield
+    finally:
+        _DEVICE.reset(before)
+
+
+def device_in_use() -> torch.device:
+    """The device of the `computing_on` around; the CPU without one."""
+    return _DEVICE.get()
+
+
+def to_device(thing: Movable, *, sparse: bool = False) -> Movable:
+    """A tensor, or a network with all its weights, on the device in use. Networks are in single precision there.
+
+    Args:
+        thing: what to move; on the CPU it is returned as it is.
+        sparse: whether it belongs to a network on sparse rows, whose sums of embeddings have no kernel on mps: there it
+            stays on the CPU.
+    """
+    device = device_in_use()
+    if device.type == "cpu" or (sparse and device.type == "mps"):
+        return thing
+    if isinstance(thing, Tensor) and thing.dtype == torch.float64:  # which mps does not have
+        return thing.to(device, torch.float32)  # type: ignore[return-value]
+    return thing.to(device)  # type: ignore[return-value]
+
+
+def beside(net: nn.Module, tensor: Tensor) -> Tensor:
+    """An input of a network, where its weights are."""
+    return tensor.to(next(net.parameters()).device)
+
+
+class Dropout(nn.Dropout):
+    """Dropout whose draws are those of the CPU, wherever the network is."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        if x.device.type == "cpu" or not self.training:
+            return super().forward(x)
+        return x * super().forward(torch.ones_like(x, device="cpu")).to(x.device)
 
 
 def descend(loss: Tensor, optimiser: torch.optim.Optimizer) -> None:
@@ -41,7 +113,7 @@ def minimise(losses: Iterable[Tensor], optimiser: torch.optim.Optimizer, *, sche
 def seeded(seed: int) -> Iterator[None]:
     """PyTorch's own generator, which initial weights and dropout draw from, seeded; it is given back as it was."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # the CPU's alone: nothing is drawn elsewhere
         yield
 
 
@@ -102,7 +174,7 @@ class BestWeights:
         self.losses = torch.where(better, losses, self.losses)
         for name, value in weights.items():
             chosen = better.reshape(better.shape + (1,) * (value.ndim - better.ndim))
-            self.kept[name] = torch.where(chosen, value.detach(), self.kept[name])
+            self.kept[name] = torch.where(chosen.to(value.device), value.detach(), self.kept[name])
         self.stale = 0 if bool(better.any()) else self.stale + 1
         return better
 

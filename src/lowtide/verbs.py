@@ -30,6 +30,7 @@ from lowtide.files import Staging
 from lowtide.options import read_options
 from lowtide.protocols import Locks, Matched, Modality
 from lowtide.report.results import ResultReport
+from lowtide.training import computing_on, resolve_device
 
 _WARN_BUDGET = 0.5  # nats about any class, for one text
 _COMMON = ("kept", "epsilon", "delta", "lam", "certify", "strict")  # options of a plan of any kind
@@ -41,6 +42,7 @@ def scan(
     *,
     kind: str | None = None,
     steps: int | None = None,
+    device: str = "cpu",
     seed: int = 0,
     progress: bool | None = None,
     **options: Any,
@@ -52,6 +54,8 @@ def scan(
         secret: the name of its column, or its values, one per sample.
         kind: the kind of data, where it is not obvious: `tables`, `images`, `texts`.
         steps: training steps of the networks; by default enough for a few thousand samples.
+        device: where networks are trained: `cpu`, `cuda`, `mps`, or `auto` for the first of cuda, mps and cpu that is
+            there.
         seed: of every random draw.
         progress: whether to draw progress bars; by default only on a terminal.
         **options: of the kind, such as `patch=4` or `text="tweet"`; see `TableOptions`, `ImageOptions`, `TextOptions`.
@@ -60,10 +64,12 @@ def scan(
         A `TableScan`, `ImageScan` or `TextScan`: it prints, shows itself in a notebook, has `to_json()`, and
         `density`, which can be saved.
     """
+    resolve_device(device)
     modality, said = _kind(data, "scan", kind, options)
     opened = modality.open(data, secret, said, progress=progress)
-    estimator = TIDE(modality.features(said), max_steps=steps, random_state=seed, progress=progress)
-    found = replace(modality.scan(opened, estimator, said), surface=examine_data(modality, opened, seed))
+    estimator = TIDE(modality.features(said), max_steps=steps, device=device, random_state=seed, progress=progress)
+    with computing_on(device):
+        found = replace(modality.scan(opened, estimator, said), surface=examine_data(modality, opened, seed))
     title = f"{opened.name}: what it tells about {opened.secret}"
     single = getattr(said, "samples", 0)
     return replace(found, writer=ResultReport(modality, title, opened, found, single=single, seed=seed))
@@ -99,17 +105,17 @@ def plan(
         seed: of every random draw but the noise of a release.
         progress: whether to draw progress bars; by default only on a terminal.
         **options: `kept` (a share to keep, in place of a budget), `epsilon`, `delta`, `lam`, `certify` (keep the budget
-            against every attacker, by counts), `strict` (refuse anything but a kept budget), `steps`, `kind`; and those
-            of the kind. The plan that comes back can be saved, for any number of releases.
+            against every attacker, by counts), `strict` (refuse anything but a kept budget), `steps`, `device` (as for
+            `scan`), `kind`; and those of the kind. The plan that comes back can be saved, for any number of releases.
     """
     common = {name: options.pop(name) for name in _COMMON if name in options}
-    steps = options.pop("steps", None)
+    steps, device = options.pop("steps", None), _device(options)
     modality, said = _kind(data, "plan", options.pop("kind", None), options)
     opened = modality.open(data, secret, said, progress=progress)
     locks = modality.locks(opened, said, _listed("keep", keep), _listed("hide", hide))
     asked = {**common, **options, "budget": budget, "mechanism": mechanism, "hide": hide, "secret": secret}
     hider = Obfuscator(
-        TIDE(modality.features(said), max_steps=steps, random_state=seed, progress=False),
+        TIDE(modality.features(said), max_steps=steps, device=device, random_state=seed, progress=False),
         policy or modality.policy_for(asked, opened),
         mechanism,
         budget=budget,
@@ -214,36 +220,44 @@ def audit(
         epsilon: ε of the divergence that attacks prove; `None` for none.
         seed: the same seed gives the same report.
         progress: whether to draw a progress bar; by default only on a terminal.
-        **options: `accept` (columns that nobody judges, and that the gate passes over all the same), `kind`, and
-            those of the kind.
+        **options: `accept` (columns that nobody judges, and the gate passes over), `device`, `kind`, the kind's own.
     """
     if secret is None:
         raise LowtideError("an audit needs the secret: the name of a column of the reference, or its values")
-    gate, known, accepted = read_gate(fail_above), find_card(release, card), options.pop("accept", ())
+    gate, device, accepted = read_gate(fail_above), _device(options), options.pop("accept", ())
+    known = find_card(release, card)
     modality, said = _kind(release, "audit", options.pop("kind", None), options)
     made = _plan_for(plan, modality)
     _refuse_unordered(known, said)
     matched = modality.match(release, reference, secret, said, utility=utility, progress=progress)
     data = matched.data
-    found = audit_samples(
-        matched.release,
-        data.labels,
-        clean=matched.clean,
-        estimate=None if known is None else known.leakage,
-        utility=matched.utility,
-        fail_above=gate,
-        epsilon=epsilon,
-        secret=data.secret,
-        position=matched.position,
-        unseen=Unseen(_unseen(matched, attackers), tuple(_listed("accept", accepted))),
-        groups=data.groups,
-        attackers=attackers,
-        seed=seed,
-        progress=progress,
-    )
+    with computing_on(device):
+        found = audit_samples(
+            matched.release,
+            data.labels,
+            clean=matched.clean,
+            estimate=None if known is None else known.leakage,
+            utility=matched.utility,
+            fail_above=gate,
+            epsilon=epsilon,
+            secret=data.secret,
+            position=matched.position,
+            unseen=Unseen(_unseen(matched, attackers), tuple(_listed("accept", accepted))),
+            groups=data.groups,
+            attackers=attackers,
+            seed=seed,
+            progress=progress,
+        )
     name = Path(release).name if isinstance(release, (str, os.PathLike)) else data.name
     title = f"{name}: what it still tells about {data.secret}"
     return replace(found, writer=ResultReport(modality, title, data, plan=made, audit=found, card=known))
+
+
+def _device(options: dict[str, Any]) -> str:
+    """Take the device out of the options; one that is not there is refused before the long work."""
+    device: str = options.pop("device", "cpu")
+    resolve_device(device)
+    return device
 
 
 def _refuse_unordered(card: ReleaseCard | None, options: Any) -> None:

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 
 from lowtide.table_files.reading import read
 
@@ -34,6 +35,13 @@ def test_files_that_are_not_tables_are_refused(verb, refused, tmp_path):
 def test_a_folder_in_place_of_a_table_is_refused(refused, tmp_path):
     (tmp_path / "folder.csv").mkdir()
     assert "is a folder" in refused("scan", tmp_path / "folder.csv", "--secret", "beast")
+
+
+@pytest.mark.skipif(torch.backends.mps.is_available(), reason="mps is there")
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_device_that_is_not_there_is_refused(verb, refused, tmp_path):
+    table = write(tmp_path / "t.csv", "a,beast\n" + "1,Z\n2,O\n" * 60)
+    assert "device='mps' is not on this machine" in refused(verb, table, *VERBS[verb], "--device", "mps")
 
 
 @pytest.mark.parametrize("verb", VERBS)

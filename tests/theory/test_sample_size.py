@@ -26,6 +26,13 @@ def test_the_sample_size_grows_with_precision(error, parameters, trim):
     assert n <= sample_size.tide(error, parameters=parameters, trim=trim, delta=0.01)
 
 
+@given(st.integers(1, 10**7), st.integers(1, 2000), st.floats(0.5, 10))
+def test_the_error_for_so_many_samples_is_the_least_that_the_formula_allows(rows, parameters, trim):
+    error = sample_size.tide_error(rows, parameters=parameters, trim=trim)
+    assert sample_size.tide(error, parameters=parameters, trim=trim) <= rows
+    assert sample_size.tide(error * (1 - 1e-6), parameters=parameters, trim=trim) > rows
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -131,6 +131,8 @@ def _value(value: Any) -> Any:
 
 _DATA = "CSV, Parquet, Arrow/Feather or JSON lines, by its suffix; or a folder of images or texts"
 _JSON = "also write the results here; - prints them"
+_DEVICE = "where networks are trained; auto is the first of cuda, mps and cpu that is there"
+Device = Literal["auto", "cpu", "cuda", "mps"]
 
 
 def _default_budgets() -> str:
@@ -158,6 +160,7 @@ class ScanArguments:
     save: Path | None = flag(None, "keep the fitted density here", metavar="DIR")
     seed: int = flag(0, "of every random draw")
     steps: int | None = flag(None, "training steps of the networks", shown="auto", least=40)
+    device: Device = flag("cpu", _DEVICE)
     quiet: bool = flag(False, "no progress bars")
 
 
@@ -210,6 +213,7 @@ class PlanArguments:
     figures: Path | None = flag(None, "write the report's figures here", metavar="DIR")
     seed: int = flag(0, "of every random draw but the noise of a release")
     steps: int | None = flag(None, "training steps of the networks", shown="auto", least=40)
+    device: Device = flag("cpu", _DEVICE)
     quiet: bool = flag(False, "no progress bars")
 
 
@@ -267,6 +271,7 @@ class AuditArguments:
     report: Path | None = flag(None, "write an HTML report here", metavar="FILE")
     figures: Path | None = flag(None, "write the report's figures here", metavar="DIR")
     seed: int = flag(0, "of every random draw")
+    device: Device = flag("cpu", _DEVICE)
     quiet: bool = flag(False, "no progress bars")
 
 

@@ -25,7 +25,7 @@ from lowtide.report.console import print_tables
 from lowtide.table_files.writing import Writer
 from lowtide.texts.onnx_export import export_onnx
 
-_SHARED = ("kept", "epsilon", "delta", "lam", "certify", "strict", "steps")
+_SHARED = ("kept", "epsilon", "delta", "lam", "certify", "strict", "steps", "device")
 _STRONG, _WEAK = 0.15, 0.03  # shares of the evidence in a text, from which on a word is shown as telling
 _MOST = 12  # words in the table
 # The 1996 American National Election Study: who would vote for Clinton (0) or Dole (1).
@@ -42,7 +42,13 @@ def scan(said: arguments.ScanArguments, given: dict[str, Any]) -> None:
         with naming("--save"):
             check_bundle_place(said.save)
     found = verbs.scan(
-        said.data, said.secret, steps=said.steps, seed=said.seed, progress=show_progress(said.quiet), **given
+        said.data,
+        said.secret,
+        steps=said.steps,
+        device=said.device,
+        seed=said.seed,
+        progress=show_progress(said.quiet),
+        **given,
     )
     print_tables(found.tables())
     if found.private:
@@ -164,6 +170,7 @@ def audit(said: arguments.AuditArguments, given: dict[str, Any]) -> None:
         fail_above=said.fail_above,
         attackers=tuple(said.attacker) if said.attacker else None,
         accept=tuple(said.accept or ()),
+        device=said.device,
         epsilon=said.epsilon,
         seed=said.seed,
         progress=show_progress(said.quiet),

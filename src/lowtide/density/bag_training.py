@@ -13,8 +13,9 @@ from torch import Tensor
 
 from lowtide.density.critics.bag import Bag, Weighting, bag_sums, combine, initial_networks, term_weights
 from lowtide.density.objectives import Checkpoints, get_objective, normalise
+from lowtide.density.training import saved_state
 from lowtide.splits import grouped_folds
-from lowtide.training import descend
+from lowtide.training import descend, to_device
 from lowtide.types import Floats, Floats32, Ints
 
 Sparse = Any  # scipy.sparse.csr_array, which carries no types
@@ -79,7 +80,7 @@ class BagTrainer:
         width = _WIDTH if data.members <= _FEW else _WIDTH // 2
         networks = initial_networks(present, len(data.s), len(data.log_prior), generator, width=width)
         alone = torch.from_numpy(odds * (start.factor * _HEADROOM)).float()
-        self.weights: dict[str, Tensor] = {"u": alone, **networks}
+        self.weights = {name: _moved(value) for name, value in {"u": alone, **networks}.items()}
         self.learned = [name for name in self.weights if name not in ("c", "e")]
         for name in self.learned:
             self.weights[name].requires_grad_()
@@ -90,7 +91,7 @@ class BagTrainer:
         self.optimiser = torch.optim.AdamW(groups, betas=(0.9, 0.99), weight_decay=0.0, foreach=True)
         self.mine = self._half()
         self.objective = get_objective(data.objective)
-        self.log_prior = torch.from_numpy(data.log_prior).float()
+        self.log_prior = _moved(torch.from_numpy(data.log_prior).float())
 
     def step(self) -> None:
         """One step on the next batch, some of its rows seen in part."""
@@ -98,12 +99,12 @@ class BagTrainer:
         rng = self._rng(_MASKS, self.done)
         rows = self.data.rows[index]
         weight = term_weights(rows.data, self.start.weighting) * partial(rows.indptr, rng)
-        terms, starts = (torch.from_numpy(part.astype(np.int64)) for part in (rows.indices, rows.indptr[:-1]))
-        sums = bag_sums(terms, starts, torch.from_numpy(weight), self.weights)
+        terms, starts = (_moved(torch.from_numpy(part.astype(np.int64))) for part in (rows.indices, rows.indptr[:-1]))
+        sums = bag_sums(terms, starts, _moved(torch.from_numpy(weight)), self.weights)
         nets, _, width = self.weights["b"].shape
         kept = torch.from_numpy(2.0 * (rng.random((nets, len(index), width), dtype=np.float32) < 0.5)).float()
-        g = normalise(combine(*sums, self.weights, kept), self.log_prior)
-        s = torch.from_numpy(self.data.s[index]).expand(nets, -1)
+        g = normalise(combine(*sums, self.weights, _moved(kept)), self.log_prior)
+        s = _moved(torch.from_numpy(self.data.s[index])).expand(nets, -1)
         loss = -self.objective.on_classes(g, s, self.log_prior.exp()).mean()
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = rate * (1 - self.done / self.data.steps)
@@ -130,7 +131,7 @@ class BagTrainer:
 
     def critic(self) -> Bag:
         """The critic as it is now."""
-        weights = {name: value.detach().clone() for name, value in self.weights.items()}
+        weights = {name: value.detach().cpu().clone() for name, value in self.weights.items()}
         return Bag(torch.arange(self.data.rows.shape[1]), self.start.weighting, weights)
 
     def run(self, until: int, stage: str, checkpoints: Checkpoints, look: Look) -> Kept:
@@ -169,10 +170,13 @@ class BagTrainer:
             for name, value in self.weights.items():
                 value.copy_(saved[f"weights.{name}"])
         for name in self.learned:
-            prefix = f"adam.{name}."
-            state = {key.removeprefix(prefix): v.clone() for key, v in saved.items() if key.startswith(prefix)}
-            self.optimiser.state[self.weights[name]] = state
+            weights = self.weights[name]
+            self.optimiser.state[weights] = saved_state(saved, f"adam.{name}.", weights.device)
         self.done = int(saved["done"])
+
+
+def _moved(tensor: Tensor) -> Tensor:
+    return to_device(tensor, sparse=True)
 
 
 def partial(indptr: NDArray[Any], rng: np.random.Generator) -> Floats32:

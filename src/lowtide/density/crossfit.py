@@ -207,13 +207,14 @@ def refit(choice: MaskedChoice, data: MaskedData, nets: int, run_on: RunOn) -> d
     """Train fresh networks on all rows, each stopped at its candidate's step; mixture weights go into U."""
     strengths = [strength for strength in choice.strengths for _ in range(nets)]
     run = run_on("refit", data.trainer(strengths))
-    run.kept = {name: value.clone() for name, value in run.trainer.average.items()}
+    run.kept = {name: value.cpu().clone() for name, value in run.trainer.average.items()}
     run.resume()
     stops = torch.tensor(np.repeat(choice.steps, nets))
     for done in run.steps(data.z, data.s, [np.arange(len(data.z))] * len(strengths), max(choice.steps), data.seed):
         ready = stops == done
         for name, value in run.trainer.average.items():
-            run.kept[name][ready] = value[ready]
+            if ready.any():
+                run.kept[name][ready] = value.cpu()[ready]
     share = torch.tensor(np.repeat(choice.weights, nets) / nets, dtype=torch.float32)
     return {**run.kept, "U": run.kept["U"] * share[:, None, None]}
 

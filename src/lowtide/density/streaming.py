@@ -23,7 +23,7 @@ from lowtide.density.training import MaskedRows, MaskedSettings, MaskedTrainer, 
 from lowtide.features import Features
 from lowtide.labels import Classes, Label, plain_labels
 from lowtide.progress import progress_bar
-from lowtide.training import BestWeights
+from lowtide.training import BestWeights, to_device
 from lowtide.types import Floats32, Ints
 
 Batch = tuple[Any, ArrayLike]
@@ -177,6 +177,7 @@ class _StreamFit:
         if saved is not None:
             self.trainer.restore(saved)
             kept = {name.removeprefix("kept."): v for name, v in saved.items() if name.startswith("kept.")}
+            kept = {name: to_device(value) for name, value in kept.items()}
             self.best, self.best_at = BestWeights(kept, saved["best"]), saved["best_at"]
         try:
             self._train(stop)
@@ -256,6 +257,7 @@ def _mix(weights: Weights, stop: MaskedRows, validation: MaskedRows, fit: _Strea
         return Null(len(fit.classes.labels), len(fit.features)), report
     mixture = np.where(mixture > _LEAST, mixture, 0.0)
     share = torch.tensor(np.repeat(mixture, _TWINS) / _TWINS, dtype=torch.float32)
+    weights = {name: value.cpu() for name, value in weights.items()}
     weights = {**weights, "U": weights["U"] * share[:, None, None]}
     critic = Masked(torch.tensor(fit.features.groups), fit.scaling, weights, torch.from_numpy(shrinkage))
     kept = mixture > _LEAST

@@ -19,6 +19,7 @@ from lowtide.density.objectives import OBJECTIVES, Options
 from lowtide.features import Features
 from lowtide.interface import Estimate
 from lowtide.splits import derived_seed
+from lowtide.training import computing_on
 from lowtide.types import Floats
 
 CriticName = Literal["auto", "null", "masked", "bag"]
@@ -44,6 +45,9 @@ class TIDE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         recipe: `lowtide`, or `paper` for the original networks and training, to reproduce its tables.
         folds: how many folds the held-out choice uses; of images at most 3.
         max_steps: training steps of the neural critics; by default enough for a few thousand rows.
+        device: where networks are trained: `cpu`, `cuda`, `mps`, or `auto` for the first of cuda, mps and cpu that is
+            there. The fitted density is on the CPU, and answers there. On the CPU the same seed gives the same bits;
+            elsewhere the same up to rounding.
         checkpoint: a folder; a fit interrupted there by Ctrl-C goes on where it stopped when it is run again.
         progress: whether to draw progress bars; by default only on a terminal.
         random_state: the seed; the same seed gives the same result.
@@ -66,6 +70,7 @@ class TIDE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         recipe: Recipe = "lowtide",
         folds: int = 5,
         max_steps: int | None = None,
+        device: str = "cpu",
         checkpoint: str | None = None,
         progress: bool | None = None,
         random_state: int = 0,
@@ -77,6 +82,7 @@ class TIDE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.recipe = recipe
         self.folds = folds
         self.max_steps = max_steps
+        self.device = device
         self.checkpoint = checkpoint
         self.progress = progress
         self.random_state = random_state
@@ -97,7 +103,8 @@ class TIDE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             groups: (n,) what must stay on one side whenever rows are held out: who wrote a text, for example. Of texts
                 and sparse rows only.
         """
-        self.artefact_ = fit_density(X, y, self._options(), groups=groups)
+        with computing_on(self.device):
+            self.artefact_ = fit_density(X, y, self._options(), groups=groups)
         encoder, report = self.artefact_.encoder, self.artefact_.report
         self.n_features_in_ = encoder.inputs
         if encoder.names:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from lowtide.density.critics.base import Shape, Weights, forward, initial_weights
 from lowtide.density.objectives import get_objective, normalise
-from lowtide.training import descend
+from lowtide.training import descend, to_device
 from lowtide.types import Bools, Floats32, Ints
 
 
@@ -147,6 +147,12 @@ class MaskedSettings:
     averaging: float = 0.96
 
 
+def saved_state(tensors: dict[str, Tensor], prefix: str, device: torch.device) -> dict[str, Tensor]:
+    """What Adam knows of one parameter, from a checkpoint; the number of its steps stays on the CPU."""
+    own = {name.removeprefix(prefix): value.clone() for name, value in tensors.items() if name.startswith(prefix)}
+    return {name: value if name == "step" else value.to(device) for name, value in own.items()}
+
+
 def soft_threshold_(weights: Tensor, amount: Tensor) -> None:
     """Shrink the norm of every row (last axis) by `amount` (nets,), in place; short rows become 0."""
     norm = weights.norm(dim=2, keepdim=True).clamp_(min=1e-12)
@@ -170,14 +176,15 @@ class MaskedTrainer:
         sampler: MaskSampler,
         seed: int,
     ) -> None:
-        self.groups, self.log_prior, self.settings, self.sampler = groups, log_prior, settings, sampler
-        self.prior, self.done = log_prior.exp(), 0
+        self.groups, self.log_prior, self.settings, self.sampler = groups, to_device(log_prior), settings, sampler
+        self.prior, self.done = self.log_prior.exp(), 0
         # Then, and when all columns are one feature, a mask over the features is one over the columns.
         self.one_each = bool((groups == torch.arange(len(groups))).all()) or int(groups.max()) == 0
         self.objective = get_objective(settings.objective)
         self.generator = torch.Generator().manual_seed(seed)
-        self.shrink = settings.rate * settings.shape.width**0.5 * torch.tensor(strengths)
-        start = initial_weights(len(strengths), groups, len(log_prior), settings.shape, self.generator)
+        self.shrink = to_device(settings.rate * settings.shape.width**0.5 * torch.tensor(strengths))
+        drawn = initial_weights(len(strengths), groups, len(log_prior), settings.shape, self.generator)
+        start = {name: to_device(value) for name, value in drawn.items()}
         self.weights: Weights = {name: value.requires_grad_() for name, value in start.items()}
         self.average: Weights = {name: value.detach().clone() for name, value in start.items()}
         self.alive: Weights = {name: torch.ones_like(self.average[name][:, :, :1]) for name in ("W", "e")}
@@ -187,9 +194,11 @@ class MaskedTrainer:
 
     def step(self, z: Tensor, s: Tensor, rows: Tensor | None = None) -> None:
         """One step on standardised rows z (nets or 1, batch, columns) with classes s and numbers `rows` alike."""
+        z, s = (to_device(part) for part in (z, s))
         z, s = z.expand(len(self.shrink), -1, -1), s.expand(len(self.shrink), -1)
         seen = self.sampler.draw(s.shape, rows, self.generator).float()
         shown = seen if self.one_each else seen[..., self.groups]
+        seen, shown = to_device(seen), to_device(shown)
         g = normalise(forward(z * shown, seen, self.weights), self.log_prior)
         loss = -self.objective.on_classes(g, s, self.prior).mean(dim=1).sum()
         descend(loss, self.optimiser)
@@ -210,7 +219,7 @@ class MaskedTrainer:
     @torch.no_grad()
     def predict(self, z: Tensor, seen: Tensor) -> Tensor:
         """Scores (nets, rows, |S|) of the averaged weights; z has its unseen columns at 0."""
-        return forward(z, seen, self.average)
+        return forward(to_device(z), to_device(seen), self.average).cpu()
 
     def state(self) -> dict[str, Tensor]:
         """Everything the next step depends on."""
@@ -226,11 +235,9 @@ class MaskedTrainer:
         with torch.no_grad():
             for name, value in self.weights.items():
                 value.copy_(tensors[f"weights.{name}"])
-        self.average = {name: tensors[f"average.{name}"].clone() for name in self.average}
-        self.alive = {name: tensors[f"alive.{name}"].clone() for name in self.alive}
+        self.average = {name: to_device(tensors[f"average.{name}"].clone()) for name in self.average}
+        self.alive = {name: to_device(tensors[f"alive.{name}"].clone()) for name in self.alive}
         for number, parameter in enumerate(self.weights.values()):
-            prefix = f"adam.{number}."
-            state = {name.removeprefix(prefix): v.clone() for name, v in tensors.items() if name.startswith(prefix)}
-            self.optimiser.state[parameter] = state
+            self.optimiser.state[parameter] = saved_state(tensors, f"adam.{number}.", parameter.device)
         self.generator.set_state(tensors["generator"])
         self.done = int(tensors["done"])

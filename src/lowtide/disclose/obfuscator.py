@@ -22,6 +22,7 @@ from lowtide.disclose.standing import Standing
 from lowtide.errors import note
 from lowtide.progress import progress_bar
 from lowtide.protocols import Modality
+from lowtide.training import computing_on
 
 
 class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -32,9 +33,9 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     and dtypes, an image the same pixels, a text the same bytes.
 
     Args:
-        estimator: a `TIDE` whose options (features, trim, steps, seed …) the critics take; by default `TIDE()`. Its
-            `features` say what may be hidden: of images the side of a patch, 8 by default; of texts what counts as a
-            term, by default words that occur twice or more.
+        estimator: a `TIDE` whose options (features, trim, steps, device, seed …) the critics take; by default `TIDE()`.
+            Attackers are trained on its device, too. Its `features` say what may be hidden: of images the side of a
+            patch, 8 by default; of texts what counts as a term, by default words that occur twice or more.
         policy: `fixed` hides the same features for everybody; `redraw` (data frames, images, texts) keeps each value as
             often as its density allows and draws others in place of the rest; `sequential` (tables and images) goes
             through the features of each sample and hides what tells too much given what the sample has already
@@ -140,7 +141,11 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise LowtideError(
                 f"policy={task.policy!r} does not plan for a utility; leave it out, or use 'fixed' or 'redraw'"
             )
-        planner: Planner = modality.planner(X, y, task, groups=groups, utility=utility)
+        with computing_on(task.tide.device):
+            return self._plan(modality.planner(X, y, task, groups=groups, utility=utility), task)
+
+    def _plan(self, planner: Planner, task: Task) -> Obfuscator:
+        """Plan, rehearse, and keep what was found."""
         self.n_features_in_ = planner.width
         if planner.names:
             self.feature_names_in_ = np.array(planner.names, dtype=object)

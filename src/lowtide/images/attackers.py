@@ -25,7 +25,7 @@ from lowtide.errors import LowtideError
 from lowtide.images.convnets import augment, erase, fast, paper_cnn, small_cnn, to_input
 from lowtide.images.encoder import Images, Stack, as_images
 from lowtide.splits import stratified
-from lowtide.training import minimise, seeded, shuffled_batches
+from lowtide.training import minimise, seeded, shuffled_batches, to_device
 from lowtide.types import Floats, Floats32, Ints, Labels, Pixels
 
 _IN_MEMORY = 1 << 30  # bytes; more is read from where it lies, batch by batch
@@ -259,7 +259,7 @@ class Convolutional:
         return edges.mirror
 
     def _train(self, train: Part, passes: int, rate: float) -> None:
-        net, recipe, n = self.net, self._recipe, len(train.codes)
+        net, recipe, n = to_device(self.net), self._recipe, len(train.codes)
         size, share = min(_BATCH, n), passes / recipe.passes
         steps = int(np.clip(passes * n // size, max(_SHORTEST_CYCLE, share * _FEWEST_STEPS), share * _MOST_STEPS))
         optimiser = torch.optim.AdamW(net.parameters(), lr=rate, weight_decay=recipe.decay)
@@ -272,10 +272,12 @@ class Convolutional:
                 x = augment(to_input(train.rows[chosen].read()), generator, flip=self._mirror)
                 x = erase(x, generator) if recipe.erase else x
                 with fast():
-                    scores = net(x)
-                yield nn.functional.cross_entropy(scores.float(), torch.from_numpy(train.codes[chosen]))
+                    scores = net(to_device(x))
+                codes = to_device(torch.from_numpy(train.codes[chosen]))
+                yield nn.functional.cross_entropy(scores.float(), codes)
 
         minimise(losses(), optimiser, schedule=cycle)
+        net.cpu()
 
 
 _PAPER = NetworkRecipe(lambda shape, classes: paper_cnn(*shape, classes), passes=12, rate=1e-3, decay=0.05)

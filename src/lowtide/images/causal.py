@@ -70,9 +70,9 @@ class CausalNet(nn.Module):
         """
         phi = self._evidence(x)
         bias = self._spread(self.bias).flatten(2).transpose(1, 2)
-        state = self._states(phi) + bias if at is None else self._states_at(phi, at) + bias[:, at]
+        state = self._states(phi) + bias if at is None else self._states_at(phi, at) + bias[:, at.to(x.device)]
         # One draw per image: a dropped channel is dropped for all prefixes.
-        kept = self.dropout(torch.ones(len(x), 1, _STATE))
+        kept = self.dropout(torch.ones(len(x), 1, _STATE)).to(x.device)  # drawn on the CPU, wherever the network is
         return self.head(state * kept)
 
     def _evidence(self, x: Tensor) -> Tensor:
@@ -101,17 +101,15 @@ class CausalNet(nn.Module):
         first: over the rows above the row of a patch, and over that row as far as the patch.
         """
         grid, n = self.grid, len(phi)
+        phi, at = phi.permute(0, 2, 3, 1), at.to(phi.device)  # (n, down, across, evidence)
+        down, across = _weights(grid.down, self.places[0]).to(phi), _weights(grid.across, self.places[1]).to(phi)
         row, column = at // grid.across, at % grid.across
-        down, across = (
-            _weights(size, places) for size, places in zip((grid.down, grid.across), self.places, strict=True)
-        )
-        phi = phi.permute(0, 2, 3, 1)  # (n, down, across, evidence)
-        rows = across.to(phi.dtype) @ phi  # (n, down, places across, evidence)
-        above = down * (torch.arange(grid.down) < row[:, None, None])  # (k, places down, down)
-        total = above.flatten(0, 1).to(phi.dtype) @ rows.flatten(2)
-        begun = across * (torch.arange(grid.across) <= column[:, None, None])
-        last = begun.to(phi.dtype) @ phi[:, row]  # (n, k, places across, evidence)
-        last = down.T[row][:, :, None].to(phi.dtype) * last.flatten(2)[:, :, None]
+        rows = across @ phi  # (n, down, places across, evidence)
+        above = down * (torch.arange(grid.down, device=phi.device) < row[:, None, None])  # (k, places down, down)
+        total = above.flatten(0, 1) @ rows.flatten(2)
+        begun = across * (torch.arange(grid.across, device=phi.device) <= column[:, None, None])
+        last = begun @ phi[:, row]  # (n, k, places across, evidence)
+        last = down.T[row][:, :, None] * last.flatten(2)[:, :, None]
         total = total.view(n, len(at), -1) + last.flatten(2)
         matrices = self.matrices.view(_EVIDENCE, _STATE, *self.places).permute(2, 3, 0, 1).reshape(-1, _STATE)
         return (total @ matrices.to(total.dtype)).float()
@@ -132,7 +130,7 @@ class CausalNet(nn.Module):
         left = torch.arange(known.shape[3]) * wide
         start = torch.arange(grid.across)[:, None] * grid.patch
         common = (torch.minimum(left + wide, start + grid.patch) - torch.maximum(left, start)).clamp(min=0).float()
-        return known @ (common / common.sum(dim=1, keepdim=True)).T.to(known.dtype)
+        return known @ (common / common.sum(dim=1, keepdim=True)).T.to(known)
 
     def _at_corners(self, levels: list[Tensor]) -> Tensor:
         """What the corner knows when each patch has been seen, (n, row, down, across); 0 where no block has ended."""
@@ -288,7 +286,7 @@ def _lines(known: Tensor, axis: int, pixels: Tensor, stride: int, patch: int) ->
     """Lines `pixels // stride` of a map along one axis; `pixels` (k,) grow by `patch` from one to the next."""
     start, times = int(pixels[0]), stride // patch
     if stride % patch or start % patch or bool((pixels.diff() != patch).any()):
-        return known.index_select(axis, pixels // stride)
+        return known.index_select(axis, (pixels // stride).to(known.device))
     # Whole lines are repeated: several times faster than picking them one by one, backwards above all.
     scale = (float(times), 1.0) if axis == 2 else (1.0, float(times))
     repeated = functional.interpolate(known, scale_factor=scale, mode="nearest") if times > 1 else known

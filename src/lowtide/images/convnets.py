@@ -21,6 +21,7 @@ from lowtide.checks import count
 from lowtide.density.critics.base import Critic
 from lowtide.images.causal import CausalNet
 from lowtide.images.encoder import Grid
+from lowtide.training import Dropout, device_in_use
 from lowtide.types import Ints, Pixels
 
 _LARGE = 100  # pixels; larger images get the paper's network for CelebA
@@ -80,8 +81,13 @@ def erase(batch: Tensor, generator: torch.Generator) -> Tensor:
 @contextmanager
 def fast() -> Iterator[None]:
     """Compute in bfloat16 where the processor can; as usual elsewhere. For training: answers stay in float32."""
-    able: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # not in every torch 2
-    with torch.autocast("cpu", torch.bfloat16, enabled=bool(able.get("avx512_bf16") or able.get("amx_bf16"))):
+    device = device_in_use().type
+    if device == "cuda":
+        able = torch.cuda.is_bf16_supported()
+    else:
+        has: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # not in every torch 2
+        able = device == "cpu" and bool(has.get("avx512_bf16") or has.get("amx_bf16"))
+    with torch.autocast("cuda" if device == "cuda" else "cpu", torch.bfloat16, enabled=able):
         yield
 
 
@@ -133,9 +139,9 @@ def small_cnn(channels: int, classes: int, *, dropout: float = 0.3) -> nn.Module
         _Level(16, 32),
         _Level(32, 64),
         _Level(64, 128),
-        nn.AdaptiveAvgPool2d(_MAP),
+        _MapPool(_MAP),
         nn.Flatten(),
-        nn.Dropout(dropout),
+        Dropout(dropout),
         nn.Linear(128 * _MAP**2, classes),
     )
     return net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -152,6 +158,16 @@ class _Fit(nn.Module):
         if small < _COARSEST:
             return nn.functional.interpolate(x, scale_factor=float(-(-_COARSEST // small)), mode="bilinear")
         return x
+
+
+class _MapPool(nn.AdaptiveAvgPool2d):
+    """Averages to a map of a given side; on mps, which pools only what the side divides, the rest on the CPU."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, channels, h, w) → (n, channels, side, side)."""
+        if x.device.type == "mps" and any(side % _MAP for side in x.shape[2:]):
+            return super().forward(x.cpu()).to(x.device)
+        return super().forward(x)
 
 
 class _Level(nn.Module):

@@ -23,7 +23,7 @@ from lowtide.images.encoder import Grid
 from lowtide.images.training import Journal, TrainingImages
 from lowtide.progress import progress_bar
 from lowtide.splits import derived_seed
-from lowtide.training import minimise, seeded
+from lowtide.training import minimise, seeded, to_device
 from lowtide.types import Pixels
 
 _EPOCHS = 100
@@ -190,17 +190,17 @@ def fit_paper_images(
         for taken, (images, s) in zip(range(done, steps), walk, strict=False):
             seen = images * pixels_seen(_prefixes(len(images), len(grid), generator), grid) if cut else images
             with fast():
-                scores = net(seen)
+                scores = net(to_device(seen))
             yield -clipped_bound(bound, scores.float(), s, options.trim, generator)
             tick(taken + 1)
             journal.keep(taken + 1, net, optimiser, generator)
 
     with seeded(seed), progress_bar("the paper's recipe", steps, options.progress) as tick:
-        net = paper_cnn(grid.height, grid.width, grid.channels, len(album.prior)).train()
+        net = to_device(paper_cnn(grid.height, grid.width, grid.channels, len(album.prior)).train())
         optimiser = torch.optim.Adagrad(net.parameters(), lr=step, initial_accumulator_value=recipe.start)
         minimise(losses(net, optimiser, torch.Generator().manual_seed(seed)), optimiser)
     checkpoints.clear()
-    critic = PaperImages(grid, len(album.prior), net)
+    critic = PaperImages(grid, len(album.prior), net.cpu())
     return critic, FitReport("the paper's recipe (nothing held out)", False, None, _gain(critic, album, options.trim))
 
 
@@ -216,7 +216,7 @@ def clipped_bound(bound: Objective, scores: Tensor, s: Tensor, trim: float, gene
     """
     g = scores.clamp(-trim, trim)
     shuffled = s[torch.randperm(len(s), generator=generator)]
-    joint, product = (g.gather(1, secret[:, None]).squeeze(1) for secret in (s, shuffled))
+    joint, product = (g.gather(1, secret.to(g.device)[:, None]).squeeze(1) for secret in (s, shuffled))
     return bound.on_pairs(joint, product)
 
 

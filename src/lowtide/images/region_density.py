@@ -32,7 +32,7 @@ from lowtide.density.training import MaskedRows
 from lowtide.images.attackers import edges_and_shades
 from lowtide.images.convnets import augment, erase, fast, small_cnn, to_input
 from lowtide.images.planning_attackers import averaged
-from lowtide.training import minimise, one_thread, seeded, shuffled_batches
+from lowtide.training import minimise, one_thread, seeded, shuffled_batches, to_device
 from lowtide.types import Bools, Floats, Floats32, Ints, Pixels
 
 _SIDE = 32  # pixels of the longer side that networks see, about
@@ -299,7 +299,7 @@ def _fit_network(small: Pixels, codes: Ints, classes: int, *, mirror: bool, step
     steps = steps or int(np.clip(_PASSES * n // size, _FEWEST_STEPS, _MOST_STEPS))
     generator, rng = torch.Generator().manual_seed(seed), np.random.default_rng(seed)
     with seeded(seed):
-        net = small_cnn(small.shape[3], classes)
+        net = to_device(small_cnn(small.shape[3], classes))
         optimiser = torch.optim.AdamW(net.parameters(), lr=_RATE, weight_decay=_DECAY)
         cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, _RATE, total_steps=steps, pct_start=0.2)
 
@@ -307,8 +307,8 @@ def _fit_network(small: Pixels, codes: Ints, classes: int, *, mirror: bool, step
             for chosen in islice(shuffled_batches(n, size, rng), steps):
                 x = erase(augment(to_input(small[chosen]), generator, flip=mirror), generator)
                 with fast():
-                    scores = net(x)
-                yield nn.functional.cross_entropy(scores.float(), torch.from_numpy(codes[chosen]))
+                    scores = net(to_device(x))
+                yield nn.functional.cross_entropy(scores.float(), to_device(torch.from_numpy(codes[chosen])))
 
         minimise(losses(), optimiser, schedule=cycle)
-    return net.eval()
+    return net.cpu().eval()

@@ -20,7 +20,7 @@ from lowtide.density.objectives import Checkpoints, get_objective, normalise
 from lowtide.images import convnets
 from lowtide.images.causal import CausalNet
 from lowtide.images.encoder import Grid, Images, Stack
-from lowtide.training import minimise, seeded, shuffled_batches
+from lowtide.training import beside, minimise, seeded, shuffled_batches, to_device
 from lowtide.types import Floats, Floats32, Ints
 
 Tick = Callable[[], None]
@@ -132,7 +132,7 @@ class Journal:
         for place, state in optimiser.state_dict()["state"].items():
             tensors |= {f"optimiser.{place}.{key}": value for key, value in state.items()}
         tensors |= {"generator": generator.get_state(), "torch": torch.get_rng_state(), "steps": torch.tensor(steps)}
-        self._checkpoints.save(self._stage, tensors)
+        self._checkpoints.save(self._stage, {name: value.cpu() for name, value in tensors.items()})
         self._last = monotonic()
 
 
@@ -148,7 +148,7 @@ def train_causal(
         at = _some_prefixes(len(album.grid), generator)
         weight = torch.full((len(at),), (1 - _WHOLE) / max(1, len(at) - 1))
         weight[-1] = _WHOLE if len(at) > 1 else 1.0
-        return net(batch, at), weight
+        return net(beside(net, batch), at), weight
 
     return _train(make, score, album, rows, schedule, seed, tick, journal or Journal())  # type: ignore[return-value]
 
@@ -163,7 +163,7 @@ def train_masked(
 
     def score(net: nn.Module, batch: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         seen = draw_masks(len(batch), album.grid, generator)
-        return net(convnets.masked_input(batch, seen, album.grid))[:, None], torch.ones(1)
+        return net(beside(net, convnets.masked_input(batch, seen, album.grid)))[:, None], torch.ones(1)
 
     return _train(make, score, album, rows, schedule, seed, tick, journal or Journal())
 
@@ -217,7 +217,7 @@ def _train(
     journal: Journal,
 ) -> nn.Module:
     """A fresh network after all steps of the schedule; `tick` is called after each."""
-    objective, log_prior = get_objective(schedule.objective), torch.from_numpy(album.log_prior)
+    objective, log_prior = get_objective(schedule.objective), to_device(torch.from_numpy(album.log_prior))
 
     def losses(net: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator) -> Iterator[Tensor]:
         done = journal.resume(net, optimiser, generator)
@@ -233,13 +233,13 @@ def _train(
             with convnets.fast():
                 scores, weight = score(net, batch, generator)
             g = normalise(scores.float(), log_prior)
-            gain = objective.on_classes(g, s[:, None].expand(-1, g.shape[1]), log_prior.exp())
-            yield -(gain * weight).sum(dim=1).mean()
+            gain = objective.on_classes(g, to_device(s)[:, None].expand(-1, g.shape[1]), log_prior.exp())
+            yield -(gain * to_device(weight)).sum(dim=1).mean()
             tick()
             journal.keep(step + 1, net, optimiser, generator)
 
     with seeded(seed):
-        net = make().train()
+        net = to_device(make().train())
         optimiser = torch.optim.AdamW(net.parameters(), lr=schedule.rate, weight_decay=schedule.decay)
         minimise(losses(net, optimiser, torch.Generator().manual_seed(seed)), optimiser)
-    return net.eval()
+    return net.cpu().eval()

@@ -28,7 +28,7 @@ from lowtide.attack.surface import SurfaceLearner
 from lowtide.density.tide import TIDE, CriticName
 from lowtide.splits import some_rows
 from lowtide.tables.encoder import Rows
-from lowtide.training import minimise, seeded, shuffled_batches, train_until_stale
+from lowtide.training import beside, device_in_use, minimise, seeded, shuffled_batches, to_device, train_until_stale
 from lowtide.types import Floats, Floats32, Ints, Labels
 
 _PENALTIES = (1e-3, 3e-2, 1.0)
@@ -197,7 +197,10 @@ class TideLearner:
         features = None if sparse.issparse(rows.rows) else [0] * rows.rows.shape[1]
         # Networks alone: regressions and trees attack on their own.
         critic: CriticName = "auto" if features is None else "masked"
-        tide = TIDE(features, critic=critic, max_steps=_CRITIC_STEPS, progress=False, random_state=self._seed)
+        device = device_in_use().type
+        tide = TIDE(
+            features, critic=critic, max_steps=_CRITIC_STEPS, device=device, progress=False, random_state=self._seed
+        )
         with warnings.catch_warnings():
             # What the critic claims of its own training rows is never used here.
             warnings.filterwarnings("ignore", message="the training estimate")
@@ -260,19 +263,21 @@ class NetworkLearner:
             patience=_PATIENCE,
         )
         self._passes = steps / len(train.codes)
+        self._net.cpu()
 
     def refit(self, rows: Part, prior: Floats) -> None:
         """Train on all rows, as many passes as the validation rows gained from."""
         losses, optimiser = self._start(rows, prior)
         minimise(islice(losses, round(self._passes * len(rows.codes))), optimiser)
+        self._net.cpu()
 
     def _start(self, train: Part, prior: Floats) -> tuple[Iterator[Tensor], torch.optim.Optimizer]:
         """A new network, and what it is trained by."""
         self._scaled = Scaled(train.rows)
         rows, codes = self._scaled(train.rows), torch.from_numpy(train.codes)
-        self._net = net = _network(train.rows.shape[1], prior, self._seed)
+        self._net = net = to_device(_network(train.rows.shape[1], prior, self._seed))
         losses = (
-            nn.functional.cross_entropy(net(_tensor(rows[chosen])), codes[chosen])
+            nn.functional.cross_entropy(net(beside(net, _tensor(rows[chosen]))), beside(net, codes[chosen]))
             for chosen in shuffled_batches(len(codes), _BATCH, np.random.default_rng(self._seed))
         )
         return losses, torch.optim.AdamW(net.parameters(), lr=_RATE, weight_decay=_DECAY)
@@ -283,7 +288,8 @@ class NetworkLearner:
 
     @torch.no_grad()
     def _answer(self, scaled: Rows) -> Tensor:
-        return torch.cat([self._net(_tensor(scaled[at : at + _CHUNK])) for at in range(0, scaled.shape[0], _CHUNK)])
+        parts = (_tensor(scaled[at : at + _CHUNK]) for at in range(0, scaled.shape[0], _CHUNK))
+        return torch.cat([self._net(beside(self._net, part)).cpu() for part in parts])
 
 
 def _network(columns: int, prior: Floats, seed: int) -> nn.Sequential:

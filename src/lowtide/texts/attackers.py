@@ -29,7 +29,7 @@ from lowtide.attack.attackers import AttackRows, Calibrated, Maker, Part, log_of
 from lowtide.attack.scores import gains
 from lowtide.attack.surface import SurfaceLearner
 from lowtide.texts.encoder import as_texts
-from lowtide.training import minimise, seeded, shuffled_batches, train_until_stale
+from lowtide.training import Dropout, beside, minimise, seeded, shuffled_batches, to_device, train_until_stale
 from lowtide.types import Bools, Floats, Ints
 
 Sparse: TypeAlias = Any  # scipy.sparse.csr_array, which carries no types
@@ -165,9 +165,7 @@ class _Net(nn.Module):
         self.embedding = nn.EmbeddingBag(columns, _WIDTH, mode="sum")
         self.linear = nn.EmbeddingBag(columns, len(prior), mode="sum")
         last = nn.Linear(_WIDTH, len(prior))
-        self.deep = nn.Sequential(
-            nn.Dropout(_DROPOUT), nn.Linear(_WIDTH, _WIDTH), nn.GELU(), nn.Dropout(_DROPOUT), last
-        )
+        self.deep = nn.Sequential(Dropout(_DROPOUT), nn.Linear(_WIDTH, _WIDTH), nn.GELU(), Dropout(_DROPOUT), last)
         nn.init.normal_(self.embedding.weight, std=0.3)
         for weights in (self.linear.weight, last.weight):
             nn.init.zeros_(weights)
@@ -176,7 +174,7 @@ class _Net(nn.Module):
 
     def forward(self, bag: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         """Scores (n, |S|) of rows given by columns, where each row starts, and weights."""
-        columns, starts, weights = bag
+        columns, starts, weights = (beside(self, part) for part in bag)
         deep = self.deep(self.embedding(columns, starts, per_sample_weights=weights))
         return deep + self.linear(columns, starts, per_sample_weights=weights)
 
@@ -202,6 +200,7 @@ class EmbeddingNetwork:
                 patience=_PATIENCE,
             )
         self._passes = steps / len(train.codes)
+        self._net.cpu()
 
     def refit(self, rows: Part, prior: Floats) -> None:
         """Train on all texts, as many passes as the validation texts gained from."""
@@ -209,6 +208,7 @@ class EmbeddingNetwork:
             losses, optimiser = self._start(rows, prior)
             self._net.train()
             minimise(islice(losses, round(self._passes * len(rows.codes))), optimiser)
+        self._net.cpu()
 
     def log_scores(self, rows: Sparse) -> Floats:
         """`log p̂(s|y)`, (n, |S|)."""
@@ -225,9 +225,9 @@ class EmbeddingNetwork:
         texts = np.bincount(rows.indices, minlength=rows.shape[1])
         self._columns = np.sort(np.argsort(-texts, kind="stable")[:_COLUMNS])
         rows, codes = rows[:, self._columns], torch.from_numpy(train.codes)
-        self._net = net = _Net(len(self._columns), prior)
+        self._net = net = to_device(_Net(len(self._columns), prior), sparse=True)
         losses = (
-            nn.functional.cross_entropy(net(_bag(rows[chosen])), codes[chosen])
+            nn.functional.cross_entropy(net(_bag(rows[chosen])), beside(net, codes[chosen]))
             for chosen in shuffled_batches(len(codes), _BATCH, np.random.default_rng(self._seed))
         )
         return losses, torch.optim.AdamW(net.parameters(), lr=_RATE, weight_decay=1e-2)
@@ -235,7 +235,7 @@ class EmbeddingNetwork:
     @torch.no_grad()
     def _answer(self, rows: Sparse) -> Tensor:
         self._net.eval()
-        return torch.cat([self._net(_bag(rows[at : at + 8192])) for at in range(0, rows.shape[0], 8192)])
+        return torch.cat([self._net(_bag(rows[at : at + 8192])).cpu() for at in range(0, rows.shape[0], 8192)])
 
 
 def log_odds(counts: Sparse, codes: Ints, classes: int, *, smoothing: float = 1.0) -> Floats:

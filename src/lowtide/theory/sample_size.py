@@ -1,4 +1,4 @@
-"""How many samples the paper's formula asks for; a calculator, no promise."""
+"""How many samples the paper's formula asks for, and the error it states for so many; a calculator, no promise."""
 
 import math
 
@@ -39,3 +39,26 @@ def tide(
     if not math.isfinite(bound):
         raise LowtideError(f"error {error!r} needs more samples than a float can count; choose a larger error")
     return math.floor(bound) + 1
+
+
+_LARGEST = 1e6  # nats, with the smallest below: far outside what any number of rows or weights leads to
+_HALVINGS = 100  # of the logarithm of the error: more digits than a float has
+
+
+def tide_error(rows: int, *, parameters: int, trim: float = 3.0) -> float:
+    """Return the least error η, in nats, for which `tide` asks for at most so many rows: η(n) (paper, Thm 5).
+
+    It falls like √(d·log n / n). Above 2M it says nothing, as two functions within ±M never differ by more. L, C and δ
+    are those that `tide` takes by default.
+
+    Args:
+        rows: n.
+        parameters: d, the number of weights of the critic.
+        trim: M > 0, the bound on |g|.
+    """
+    n = count("rows", rows, 1)
+    low, high = 1 / _LARGEST, _LARGEST
+    for _ in range(_HALVINGS):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if tide(middle, parameters=parameters, trim=trim) <= n else (middle, high)
+    return high

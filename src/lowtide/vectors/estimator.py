@@ -25,7 +25,7 @@ from lowtide.interface import Estimate
 from lowtide.progress import progress_bar
 from lowtide.splits import others, random_folds, some_rows
 from lowtide.tables.encoder import read_table
-from lowtide.training import one_thread
+from lowtide.training import computing_on, one_thread
 from lowtide.types import Floats
 from lowtide.vectors.artefact import PairCritic, PairDensity, PaperPairs, Structured
 from lowtide.vectors.columns import Hermite, Normaliser, Separable, Sum, Zero, normaliser, orders, read_vector
@@ -56,6 +56,7 @@ class VectorTIDE(BaseEstimator):  # type: ignore[misc]
         recipe: `lowtide`, or `paper` for the original network and training, to reproduce its tables.
         folds: how many folds the held-out choice uses.
         max_steps: epochs of the networks; of the paper's recipe, its epochs.
+        device: where networks are trained, as in `TIDE`.
         progress: whether to draw progress bars; by default only on a terminal.
         random_state: the seed; the same seed gives the same result.
 
@@ -74,6 +75,7 @@ class VectorTIDE(BaseEstimator):  # type: ignore[misc]
         recipe: Recipe = "lowtide",
         folds: int = 5,
         max_steps: int | None = None,
+        device: str = "cpu",
         progress: bool | None = None,
         random_state: int = 0,
     ) -> None:
@@ -82,6 +84,7 @@ class VectorTIDE(BaseEstimator):  # type: ignore[misc]
         self.recipe = recipe
         self.folds = folds
         self.max_steps = max_steps
+        self.device = device
         self.progress = progress
         self.random_state = random_state
 
@@ -103,7 +106,7 @@ class VectorTIDE(BaseEstimator):  # type: ignore[misc]
             raise LowtideError("a secret of numbers needs dense rows; give X.toarray(), or a secret of classes to TIDE")
         secret, dense = read_vector(S), np.asarray(rows, dtype=np.float64)
         fitter = _fit_paper if options.recipe == "paper" else fit_structured
-        with one_thread():
+        with computing_on(self.device), one_thread():
             critic, report = fitter(dense, secret, options)
         self.artefact_ = PairDensity(critic, secret.shape[1], options.trim, encoder, report)
         self.information_, self.converged_ = report.held_out, report.converged

@@ -15,7 +15,7 @@ from torch.nn.functional import silu
 
 from lowtide.density.objectives import Objective, get_objective
 from lowtide.splits import others, random_folds
-from lowtide.training import BestWeights, minimise
+from lowtide.training import BestWeights, minimise, to_device
 from lowtide.types import Floats, Ints
 from lowtide.vectors.columns import Gain, Separable, gains, orders
 
@@ -45,7 +45,8 @@ class Nets:
             self.values.append(torch.randn(members, 1, b, generator=generator) * 0.5)
         self.values += [torch.zeros(members, width, 1), torch.zeros(members, 1, 1)]
         self.values[0] *= start
-        self.alive = torch.ones(members, inputs, 1, dtype=torch.bool)
+        self.values = [to_device(value) for value in self.values]
+        self.alive = to_device(torch.ones(members, inputs, 1, dtype=torch.bool))
         for value in self.values:
             value.requires_grad_(True)
 
@@ -158,7 +159,8 @@ class Pairs:
     def __call__(self, i: Tensor, j: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs (…, d_s + d_x) and the base critic (…) of the pairs (s_i, x_j), for indices i and j (…)."""
         inputs = torch.cat([self.s[i], self.x[j]], dim=-1)
-        return inputs, self.row[i] + self.col[j] + (self.left[i] * self.right[j]).sum(-1)
+        known = self.row[i] + self.col[j] + (self.left[i] * self.right[j]).sum(-1)
+        return to_device(inputs), to_device(known)
 
 
 def _bound(nets: Nets, objective: Objective, joint: tuple[Tensor, Tensor], product: tuple[Tensor, Tensor]) -> Tensor:
@@ -207,6 +209,8 @@ class ResidualTrainer:
                 break
         nets.values = list(best.kept.values())
         self._settle()
+        nets.values = [value.cpu() for value in nets.values]
+        nets.alive = nets.alive.cpu()
         return Residual(nets, converged=best.stale >= setup.patience)
 
     @torch.no_grad()

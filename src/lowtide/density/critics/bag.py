@@ -202,7 +202,7 @@ def bag_sums(terms: Tensor, starts: Tensor, weight: Tensor, weights: Weights) ->
         return functional.embedding_bag(entries, table, starts, mode="sum", per_sample_weights=share)
 
     scaled = weight * weights["c"][terms]
-    ones = torch.ones(1, 1)
+    ones = scaled.new_ones(1, 1)
     q = functional.embedding_bag(torch.zeros_like(terms), ones, starts, mode="sum", per_sample_weights=scaled * scaled)
     return total(terms, weights["u"], weight), total(embedding_rows(terms, weights), weights["E"], scaled), q
 

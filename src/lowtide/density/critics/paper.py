@@ -22,7 +22,7 @@ from lowtide.density.critics.base import Critic
 from lowtide.density.objectives import Objective, get_objective
 from lowtide.errors import LowtideError
 from lowtide.progress import progress_bar
-from lowtide.training import minimise, shuffled_batches
+from lowtide.training import minimise, shuffled_batches, to_device
 from lowtide.types import Floats32, Ints
 
 Sparse = Any  # scipy.sparse.csr_array, which carries no types
@@ -53,7 +53,8 @@ def train(
 ) -> nn.Sequential:
     """Full batches, Adagrad at 0.005, hard clip, one shuffle a step (paper, App. C)."""
     generator = torch.Generator().manual_seed(seed)
-    net = network(x.shape[1] + s.shape[1], SYNTHETIC, generator)
+    net = to_device(network(x.shape[1] + s.shape[1], SYNTHETIC, generator))
+    x, s = to_device(x), to_device(s)
     optimiser = torch.optim.Adagrad(net.parameters(), lr=_RATE)
     bound: Objective = get_objective(objective)
 
@@ -67,7 +68,7 @@ def train(
 
     with progress_bar("the paper's recipe", epochs, show) as tick:
         minimise(losses(tick), optimiser)
-    return net.eval()
+    return net.cpu().eval()
 
 
 def train_sparse(
@@ -89,7 +90,7 @@ def train_sparse(
     n, columns = rows.shape
     batch = min(_TWEET_BATCH, n)
     generator = torch.Generator().manual_seed(seed)
-    net = network(columns + classes, TWEETS, generator)
+    net = to_device(network(columns + classes, TWEETS, generator), sparse=True)
     first, rest = _first(net), net[1:]
     table = first.weight.detach().T[:columns].contiguous()
     shifts = first.weight.detach().T[columns:].contiguous().requires_grad_()
@@ -104,7 +105,9 @@ def train_sparse(
             shuffled = secret[torch.randperm(batch, generator=generator)]
             part = rows[index]
             used, part.indices = np.unique(part.indices, return_inverse=True)
-            met = torch.from_numpy(used.astype(np.int64))
+            met, secret, shuffled = (
+                one.to(table.device) for one in (torch.from_numpy(used.astype(np.int64)), secret, shuffled)
+            )
             own = table[met].requires_grad_()
             sums = _first_sums(part, own) + first.bias
             joint, product = (rest(sums + shifts[one]).squeeze(1).clamp(-trim, trim) for one in (secret, shuffled))
@@ -118,7 +121,7 @@ def train_sparse(
         minimise(losses(tick), optimiser)
     with torch.no_grad():
         first.weight.copy_(torch.cat([table, shifts]).T)
-    return net.eval()
+    return net.cpu().eval()
 
 
 def _first(net: nn.Sequential) -> nn.Linear:
@@ -132,6 +135,7 @@ def _first_sums(rows: Sparse, table: Tensor, weight: Floats32 | None = None) -> 
     """What sparse rows add up to in the first layer, (n, width), from its weights as a table (columns, width)."""
     terms, starts = (torch.from_numpy(part.astype(np.int64)) for part in (rows.indices, rows.indptr[:-1]))
     share = torch.from_numpy(rows.data.astype(np.float32) if weight is None else weight)
+    terms, starts, share = (part.to(table.device) for part in (terms, starts, share))
     return functional.embedding_bag(terms, table, starts, mode="sum", per_sample_weights=share)
 
 
