@@ -43,7 +43,7 @@ PAPER = {  # Table 1 of the paper, accuracies in percent of an attacker that was
     2: (50.64, 62.25, 68.59, 80.26),
 }
 PAPER_CLEAN, PAPER_LOWER, PAPER_GUESS, PAPER_BITS = 92.04, 50.58, 50.41, 0.594
-OURS, AVERAGED = "ours", "mean map, averaged"
+OURS, AVERAGED = "ours", "finest mean map, relative, averaged"
 BATCH = 256  # of the paper's recipe
 FINE_SHARE = 1 / 3  # of the faces asked about, for the smallest patches: they take most of the time
 SHOWN = 10  # faces on the sheet

@@ -27,9 +27,10 @@ from lowtide.progress import progress_bar
 from lowtide.types import Floats, Floats32, Ints
 
 FILLS = ("grey", "black", "white", "mean face", "noise")
-READINGS = ("face by face", "own class", "mean map")
+READINGS = ("face by face", "own class", "mean map", "face by face, relative", "mean map, relative")
 """What is compared with ε: the largest over the classes, for each face (Definition 2); that of the face's own class;
-the average of the first over the faces, one map for all of them."""
+the average of the first over the faces, one map for all of them; and these maps relative to their largest value, as a
+picture of them would be coloured."""
 TRIM = 3.0  # M of the paper, for images
 _AT_ONCE = 100  # faces walked through at once
 
@@ -130,8 +131,12 @@ def compared(steps: Floats32, s: Ints, reading: str) -> Floats:
     one_of("reading", reading, READINGS)
     if reading == "own class":
         return np.abs(steps[np.arange(len(s)), :, s]).astype(np.float64)
-    largest = np.abs(steps).max(axis=-1).astype(np.float64)
-    return largest if reading == "face by face" else np.asarray(largest.mean(axis=0))
+    values = np.abs(steps).max(axis=-1).astype(np.float64)
+    if reading.startswith("mean map"):
+        values = values.mean(axis=0)
+    if reading.endswith("relative"):
+        values = values / np.maximum(values.max(axis=-1, keepdims=True), np.finfo(float).tiny)
+    return np.asarray(values)
 
 
 def averaged(finest: Floats, fine: Grid, grid: Grid) -> Floats:

@@ -39,9 +39,13 @@ class TestReadings:
     def test_what_is_compared_with_epsilon(self):
         steps = np.array([[[0.2, -0.9], [0.1, 0.0]], [[0.4, 0.3], [-0.7, 0.6]]], dtype=np.float32)
         s = np.array([0, 1])
-        np.testing.assert_allclose(paper_images.compared(steps, s, "face by face"), [[0.9, 0.1], [0.4, 0.7]])
+        np.testing.assert_allclose(paper_images.compared(steps, s, "face by face"), [[0.9, 0.1], [0.4, 0.7]], rtol=1e-6)
         np.testing.assert_allclose(paper_images.compared(steps, s, "own class"), [[0.2, 0.1], [0.3, 0.6]])
         np.testing.assert_allclose(paper_images.compared(steps, s, "mean map"), [0.65, 0.4])
+        np.testing.assert_allclose(paper_images.compared(steps, s, "mean map, relative"), [1.0, 0.4 / 0.65])
+        np.testing.assert_allclose(
+            paper_images.compared(steps, s, "face by face, relative"), [[1.0, 0.1 / 0.9], [0.4 / 0.7, 1.0]]
+        )
 
     def test_a_map_averaged_over_larger_patches_is_relative_to_its_largest_value(self):
         finest = np.arange(16.0)
