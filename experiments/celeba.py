@@ -162,7 +162,11 @@ def guess(setup: Setup, name: str) -> float:
 def draw_faces(setup: Setup, every: Sequence[Made], path: Path) -> None:
     """Some test faces as they were, what their patches tell, and as released (paper, Fig. 2)."""
     some = np.flatnonzero(~faces(setup).train)[:SHOWN]
-    rows = [(f"{made.method}, {made.setting}", list(np.load(made.file, mmap_mode="r")[some])) for made in every]
+    plain = str.maketrans({"ε": "eps", "λ": "lambda", "∞": "none"})  # the font of sheets has no Greek letters
+    rows = [
+        (f"{made.method}, {made.setting.translate(plain)}", list(np.load(made.file, mmap_mode="r")[some]))
+        for made in every
+    ]
     if any(made.method == "paper" for made in every):
         rows[1:1] = leaking(setup, some)
     contact_sheet(rows, path, title="Faces as released; not for publication", most=1.0, unit="nats")

@@ -315,7 +315,7 @@ def draw(tables: Mapping[int, Table], maps: dict[tuple[str, int], Floats32], pat
         rows.append((f"({letter}) {patch} px", tinted))
     flags = np.abs(maps[fill, patch]).max(axis=-1) > THRESHOLDS[0]
     released = hide(finest, table.grid(patch), flags, table.seed).read(some)
-    rows.append((f"(e) {patch} px, ε = {THRESHOLDS[0]}", list(released)))
+    rows.append((f"(e) {patch} px, above {THRESHOLDS[0]}", list(released)))  # the font of sheets has no Greek letters
     contact_sheet(rows, path, title=f"GENKI-4K: the paper's network over {fill}", most=1.0, unit="nats")
     print(f"faces, not for publication: {path}")
 
