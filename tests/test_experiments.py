@@ -63,6 +63,33 @@ def test_the_theory_benchmark_writes_its_ratios(tmp_path):
     assert all(ratio > 0 for ratio in ratios.values())
 
 
+def test_certified_bounds_experiment_finds_bounds_that_hold_and_say_something(tmp_path):
+    target = tmp_path / "bounds.json"
+    run("experiments/certified_bounds.py", "--quick", "--json", str(target))
+    results = json.loads(target.read_text())
+    for name, samples, below, _, _, dense, above in results["coverage"]:
+        assert below <= 0.05 * samples + 3 * (0.05 * samples) ** 0.5, name
+        assert int(dense.rstrip("%")) > 30, f"{name} says something of 25 rows a cell"
+        assert 0 < above < 0.5
+    for name, _, _, _, attack, exact, bound in results["attacked"]:
+        assert attack < exact < bound, name
+
+
+def test_what_may_go_wrong_prints_what_its_page_says(tmp_path):
+    target = tmp_path / "wrong.json"
+    run("experiments/what_may_go_wrong.py", "--json", str(target))
+    found = {one["trouble"]: one for one in json.loads(target.read_text())["troubles"]}
+    page = (ROOT / "docs" / "what-may-go-wrong.md").read_text()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ")]
+    listed = [row for row in rows if row[0] in found]
+    assert len(listed) == len(found) - 1, "all but the drift that is small enough to be bounded"
+    for name, stated, true in listed:
+        assert (f"{found[name]['stated']:.3f}", f"{found[name]['true']:.3f}") == (stated, true)
+        assert found[name]["true"] > found[name]["stated"] + 0.1
+    small = found["the same, and by how much"]
+    assert small["true"] <= small["stated"] == pytest.approx(0.528, abs=0.0005)
+
+
 SCRIPTS = [path for path in ROOT.glob("[eb]*s/*.py") if "def main" in path.read_text()]
 
 

@@ -17,6 +17,7 @@ FIRST = {
     "divergence bound": 3873452405,
     "surface channels": 3799427792,
     "row order": 1539099074,
+    "counted rows": 2429383084,
     "utility": 3682253311,
     "table planning rows": 3964924996,
     "table planning sample": 3141116543,

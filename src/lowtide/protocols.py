@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from numpy.typing import ArrayLike, NDArray
 
@@ -166,6 +166,7 @@ class Matched:
         position: (n,) where each of them stands in the release; `None` where they stand in this order.
         unjudged: columns that the release shows and no attacker looks at.
         by_surface: columns that only the attacker "surface" looks at.
+        whole: the released samples with all their columns, in the order of `release`; `None` where that has them all.
     """
 
     data: Dataset
@@ -175,6 +176,7 @@ class Matched:
     position: Any = field(default=None, repr=False)
     unjudged: tuple[str, ...] = ()
     by_surface: tuple[str, ...] = ()
+    whole: Any = field(default=None, repr=False)
 
 
 class Modality(Protocol):
@@ -183,17 +185,17 @@ class Modality(Protocol):
     Attributes:
         name: such as `tables`; also what the plan file and a saved density say.
         nouns: what it calls its things.
-        options: a frozen dataclass of what a user may tell about this kind; the command line makes flags from it, and
-            shows its class attribute `default_budget`.
-        policies: names of the policies it has; `policy_for` says which is the default.
-        mechanisms: names of the mechanisms it has; the first is the default.
+        options: a frozen dataclass of what a user may tell; the command line makes flags from it, and shows its class
+            attribute `default_budget`.
+        policies: names of its policies; `policy_for` says which is the default.
+        mechanisms: names of its mechanisms; the first is the default.
         default_budget: what a release may tell when nothing is said, in nats.
         settings: a frozen dataclass of what only the Obfuscator of this kind takes.
         critics: classes of critics it adds to those of `lowtide.density.critics`, by the name they are saved under.
         attackers: makers of attackers (`Maker`, or `Continued`), by name.
         joins_attackers: whether several attackers are also joined into one, "together".
-        cross_fitted_rows: up to how many samples attackers are cross-fitted, so that every sample is tested once; with
-            more of them, or where training is slow, attackers are trained once and tested on a fifth.
+        cross_fitted_rows: up to how many samples attackers are cross-fitted; with more they are tested on a fifth.
+        trained_once: names of attackers that are not cross-fitted, however few samples there are.
     """
 
     name: str
@@ -223,6 +225,8 @@ class Modality(Protocol):
     def cross_fitted_rows(self) -> int:
         """Up to how many samples attackers are cross-fitted."""
         ...
+
+    trained_once: ClassVar[frozenset[str]]
 
     def claims(self, x: Any, features: Any = None) -> bool:
         """Whether an object in memory is of this kind, or `features` describes features of this kind."""

@@ -241,6 +241,7 @@ STREAMS = MappingProxyType(
         "divergence bound": 0x10B0,
         "surface channels": 0x50FACE,
         "row order": 0x0DE2,
+        "counted rows": 0xC0C7,
         "utility": 0x5554494C,
         # tables
         "table planning rows": 1,

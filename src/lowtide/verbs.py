@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from lowtide import modalities
+from lowtide.auditing.counting import WholeRelease
 from lowtide.auditing.report import AuditReport, audit_samples
 from lowtide.auditing.surface import examine_data, examine_order
 from lowtide.auditing.verdict import Gate, Unseen
@@ -243,6 +244,7 @@ def audit(
             secret=data.secret,
             position=matched.position,
             unseen=Unseen(_unseen(matched, attackers), tuple(_listed("accept", accepted))),
+            whole=WholeRelease(matched.whole, known),
             groups=data.groups,
             attackers=attackers,
             seed=seed,

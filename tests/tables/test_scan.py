@@ -101,3 +101,12 @@ def test_bad_tables_are_refused_by_scan():
     for table in (x, pd.DataFrame(x), x.tolist()):
         with pytest.raises(LowtideError, match=r"there are 100 rows and s has shape \(50,\)"):
             scan(table, s[:50], estimator=quick())
+
+
+def test_where_nothing_is_found_a_scan_says_how_much_could_have_gone_unseen():
+    rng = np.random.default_rng(5)
+    found = scan(rng.normal(size=(200, 2)), rng.integers(0, 2, 200), estimator=TIDE(max_steps=40, progress=False))
+    assert not found.information.found
+    assert found.information.high > 0.01
+    assert f"none found; at most {found.information.high:.4f}" in str(found.information)
+    assert "0.0000 [0.0000" not in str(found)

@@ -51,6 +51,7 @@ class Surface:
         columns: for each channel the columns that it is read from; none where it is read from all.
         spelling: which short runs of characters texts that are mostly different have, (n, hashed) CSR, by what they
             are in words: "the spelling of 'email'".
+        alike: (n,) samples that show the very same have one number, from 0; `None` for kinds that are not counted.
     """
 
     names: tuple[str, ...]
@@ -59,6 +60,7 @@ class Surface:
     behind: tuple[tuple[int, ...], ...]
     columns: tuple[tuple[str, ...], ...] = ()
     spelling: Mapping[str, Any] = field(default_factory=dict)
+    alike: Ints | None = None
 
     def __post_init__(self) -> None:
         if self.channels.shape[1] != len(self.names) or len(self.behind) != len(self.names):

@@ -11,13 +11,15 @@ from typing import Any, Unpack
 from numpy.typing import ArrayLike
 
 from lowtide import modalities
+from lowtide.attack.learning_curve import LearningCurve
 from lowtide.attack.lower_bound import LowerBound, audit_divergence
 from lowtide.attack.panel import AttackReport, attack
+from lowtide.auditing.counting import CountedRelease, WholeRelease, count_release
 from lowtide.auditing.surface import SurfaceFindings, examine
 from lowtide.auditing.utility import AttackOptions, Change, UtilityReport
 from lowtide.auditing.verdict import Gate, Unseen, Verdict, give_verdict
 from lowtide.checks import LowtideError, within
-from lowtide.formatting import html_of, in_ascii, interval, plain, text_of
+from lowtide.formatting import html_of, in_ascii, interval, percentages, plain, text_of
 from lowtide.interface import Attack, Estimate, Reported, TextTable
 from lowtide.protocols import Modality
 
@@ -38,6 +40,8 @@ class AuditReport(Reported):
         estimate: the estimated leakage the attack was held against, in nats; `None` without one.
         verdict: all of it in words.
         surface: what stands beside the values, and the order of the samples; `None` where nobody looked.
+        counted: what holds against every attacker, by counts; `None` where samples are not counted.
+        secret: what the secret is called.
     """
 
     attacks: AttackReport
@@ -48,6 +52,8 @@ class AuditReport(Reported):
     estimate: Estimate | None
     verdict: Verdict
     surface: SurfaceFindings | None = None
+    counted: CountedRelease | None = None
+    secret: str = "secret"
 
     def table(self) -> list[Row]:
         """One row per attack, as in `HEADER`: retrained attackers first, by what they learn."""
@@ -72,6 +78,7 @@ class AuditReport(Reported):
             "headline": asdict(self.attacks.headline),
             "attacks": [asdict(one) for one in self._ordered()],
             "fixed_missing": self.attacks.fixed_missing,
+            "learning_curve": self.attacks.curve and asdict(self.attacks.curve),
             "estimate": self.estimate and asdict(self.estimate),
             "divergence": divergence,
             # JSON has no infinity, which the PSNR is when nothing changed.
@@ -79,24 +86,39 @@ class AuditReport(Reported):
             "change_missing": self.change_missing,
             "utility": self.utility and asdict(self.utility),
             "surface": self.surface and self.surface.to_json(),
+            "counted": self.counted and self.counted.to_json(),
         }
         plain: dict[str, Any] = json.loads(json.dumps(result, allow_nan=False))
         return plain
 
     def text(self) -> str:
-        """A summary to read: the verdict, the attacks, the divergence, the change and the utility."""
-        lines = [line for line in (self._divergence(), self._change(), self._utility()) if line]
-        table = text_of([TextTable("", HEADER, tuple(self.table()))])
-        return "\n".join([str(self.verdict), "", table, "", *lines]).rstrip() + "\n"
+        """A summary to read: the verdict, the attacks, what was counted, divergence, change and utility."""
+        tables = text_of([TextTable("", HEADER, tuple(self.table())), *self.counted_tables()])
+        return "\n".join([str(self.verdict), "", tables, "", *self.lines()]).rstrip() + "\n"
+
+    def lines(self) -> list[str]:
+        """Who learnt from how many, the learning curve, counts, divergence, change and utility, a line each."""
+        curve = self.attacks.curve
+        learning = [self.verdict.training, None if curve is None else learning_in_words(curve)]
+        counted: list[str] = []
+        if self.counted is not None:
+            counted = [self.counted.cells_in_words(), self.counted.curve_in_words(plain(self.secret))]
+        tails = "" if self.counted is None else self.counted.tails_in_words(plain(self.secret))
+        said = (*learning, *counted, self._divergence(), tails, self._change(), self._utility())
+        return [line for line in said if line]
+
+    def counted_tables(self) -> list[TextTable]:
+        """Measures of disclosure control, where samples are counted."""
+        return [] if self.counted is None else [self.counted.table(plain(self.secret))]
 
     def __str__(self) -> str:
         return self.text()
 
     def _repr_html_(self) -> str:
         """What `text` says, for a notebook."""
-        lines = [line for line in (self._divergence(), self._change(), self._utility()) if line]
-        said = "".join(f"<p>{html.escape(line)}</p>" for line in lines)
-        return f"<p>{html.escape(str(self.verdict))}</p>{html_of([TextTable('', HEADER, tuple(self.table()))])}{said}"
+        said = "".join(f"<p>{html.escape(line)}</p>" for line in self.lines())
+        tables = html_of([TextTable("", HEADER, tuple(self.table())), *self.counted_tables()])
+        return f"<p>{html.escape(str(self.verdict))}</p>{tables}{said}"
 
     def _ordered(self) -> list[Attack]:
         retrained = sorted(self.attacks.retrained, key=lambda one: -one.information.value)
@@ -136,6 +158,17 @@ class AuditReport(Reported):
         )
 
 
+def learning_in_words(curve: LearningCurve) -> str:
+    """How often an attacker is right by the samples it learnt from, and what ten times as many might make of it."""
+    shares = [*(point.attack.accuracy.value for point in curve.points), curve.accuracy.value]
+    *said, beyond, low, high = percentages(*shares, curve.accuracy.low, curve.accuracy.high)
+    points = ", ".join(f"{share} from {point.rows:,}" for share, point in zip(said, curve.points, strict=True))
+    return (
+        f"Learning curve of {curve.whole.attack.attacker}: right {points}; extrapolated to {curve.further:,} by a "
+        f"power law, which is not a bound: {beyond} [{low}, {high}]."
+    )
+
+
 def audit_samples(
     release: Any,
     labels: ArrayLike,
@@ -149,6 +182,7 @@ def audit_samples(
     peak: float | None = None,
     position: ArrayLike | None = None,
     unseen: Unseen | None = None,
+    whole: WholeRelease | None = None,
     **options: Unpack[AttackOptions],
 ) -> AuditReport:
     """Audit released samples of any kind.
@@ -156,8 +190,7 @@ def audit_samples(
     Args:
         release: n released samples: a table of any library, images, or texts.
         labels: (n,) the secret of every sample, finitely many values.
-        clean: the samples before, in the same order: a control for the attackers, and what the change is measured
-            against.
+        clean: the samples before, in the same order: a control for the attackers, and what changes are measured from.
         estimate: the estimated leakage of the release, in nats, to hold against the attack.
         utility: (n,) what the release should still predict; of a table also the name of a column.
         fail_above: the limit to keep, see `Gate`; a number is in nats.
@@ -166,33 +199,60 @@ def audit_samples(
         peak: largest value of a pixel, for the PSNR where a table holds pixels.
         position: (n,) where each sample stands in the release; by default they stand as they are given.
         unseen: columns that are released beside the samples, which no attacker looks at.
+        whole: all that is released, and its card, for the bound from counts; by default `release`, without a card.
         **options: see `AttackOptions`; the divergence fails with probability 1 − level.
     """
     limit = fail_above if fail_above is None or isinstance(fail_above, Gate) else Gate.nats(fail_above)
     level = float(within("level", options.get("level", 0.95), 0.0, 1.0, low_open=True, high_open=True))
-    if epsilon is not None:
-        within("epsilon", epsilon, 0.0, math.inf, high_open=True)
-    kind = _kind_of(release, clean)
+    within("epsilon", 0.0 if epsilon is None else epsilon, 0.0, math.inf, high_open=True)
+    kind, failure = _kind_of(release, clean), round(1 - level, 12)
     attacks = attack(release, labels, clean=clean, curve=True, **options)
     seed, groups = options.get("seed", 0), options.get("groups")
     surface = examine(kind, release, labels, position=position, groups=groups, seed=seed, level=level)
+    counted = _counted(kind, surface, labels, whole, limit, unseen, epsilon=epsilon, failure=failure, options=options)
+    rows = kind.nouns.rows
     verdict = give_verdict(
-        attacks, estimate, fail_above=limit, secret=secret, rows=kind.nouns.rows, surface=surface, unseen=unseen
+        attacks, estimate, fail_above=limit, secret=secret, rows=rows, surface=surface, unseen=unseen, counted=counted
     )
     change, missing = (None, None) if clean is None else _measured(kind, clean, release, peak)
-    divergence = None
-    if epsilon is not None:
-        divergence = audit_divergence(attacks, epsilon, failure=round(1 - level, 12), seed=seed)
     return AuditReport(
         attacks=attacks,
-        divergence=divergence,
+        divergence=None if epsilon is None else audit_divergence(attacks, epsilon, failure=failure, seed=seed),
         change=change,
         change_missing=missing,
         utility=None if utility is None else kind.predicts(release, utility, clean=clean, **options),
         estimate=estimate,
         verdict=verdict,
         surface=surface,
+        counted=counted,
+        secret=secret,
     )
+
+
+def _counted(
+    kind: Modality,
+    surface: SurfaceFindings,
+    labels: ArrayLike,
+    whole: WholeRelease | None,
+    gate: Gate | None,
+    unseen: Unseen | None,
+    *,
+    epsilon: float | None,
+    failure: float,
+    options: AttackOptions,
+) -> CountedRelease | None:
+    """The bound from counts, of all columns that are released.
+
+    Samples of one group are not independent, and columns that nobody can read cannot be counted: there is none then.
+    """
+    if options.get("groups") is not None or (unseen is not None and unseen.columns):
+        return None
+    alike, card = surface.alike, None if whole is None else whole.card
+    if whole is not None and whole.samples is not None:
+        alike = kind.surface(whole.samples).alike
+    limit = gate.limit if gate is not None and gate.quantity == "accuracy" else None
+    seed = options.get("seed", 0)
+    return count_release(kind, alike, labels, failure=failure, card=card, limit=limit, epsilon=epsilon, seed=seed)
 
 
 def _kind_of(release: Any, clean: Any) -> Modality:

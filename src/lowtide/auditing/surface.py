@@ -145,11 +145,13 @@ class SurfaceFindings:
         order: the attacker who sees only where a sample stands; `None` where they are too few to learn from.
         channels: the channels of the surface that clearly tell something beyond the values behind them.
         nouns: what the kind of data calls its things.
+        alike: (n,) samples that show the very same have one number; `None` for kinds that are not counted.
     """
 
     order: AttackReport | None = field(repr=False)
     channels: tuple[ChannelLeak, ...]
     nouns: Nouns = field(repr=False)
+    alike: Ints | None = field(default=None, repr=False)
 
     @property
     def attack(self) -> Attack | None:
@@ -229,8 +231,9 @@ def examine(
         level: of the intervals.
     """
     places = np.arange(kind.count(release)) if position is None else position
-    channels = telling_channels(kind.surface(release), labels, groups=groups, seed=seed, level=level)
-    return SurfaceFindings(_order(places, labels, groups, seed, level), channels, kind.nouns)
+    surface = kind.surface(release)
+    channels = telling_channels(surface, labels, groups=groups, seed=seed, level=level)
+    return SurfaceFindings(_order(places, labels, groups, seed, level), channels, kind.nouns, surface.alike)
 
 
 def examine_data(kind: Modality, data: Dataset, seed: int) -> SurfaceFindings:

@@ -186,7 +186,8 @@ def audit(said: arguments.AuditArguments, given: dict[str, Any]) -> None:
 def print_audit(found: AuditReport) -> None:
     """The attacks as a table, the verdict in words."""
     print_tables([TextTable("Attacks on rows no attacker was trained on", HEADER, tuple(found.table()))])
-    console.say_page(found.text().split("\n\n")[-1].strip())
+    print_tables(found.counted_tables())
+    console.say_page("\n".join(found.lines()))
     say("")
     say(str(found.verdict), bold=True)
 

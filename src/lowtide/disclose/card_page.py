@@ -101,7 +101,9 @@ def _worst_case(card: ReleaseCard) -> str:
     if whole.vacuous:
         return "no worst-case promise for the whole release (the bound is vacuous)"
     if whole.forward.delta == whole.reverse.delta == 0:
-        return "nothing of the data is left in the release"
+        if card.order is not None and card.order.shuffled:
+            return "no value of the data is left in the release, and its order is random"
+        return "no value of the data is left in the release; how many rows it has and their order are not covered"
     return "a worst-case promise for the whole release, whatever the class of the secret"
 
 

@@ -17,7 +17,7 @@ from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError
 from lowtide.images import dataset, encoder, fitting, releasing
 from lowtide.images import view as image_view
-from lowtide.images.attackers import CONTINUED_ATTACKERS, IMAGE_ATTACKERS, Album, changed_images
+from lowtide.images.attackers import CONTINUED_ATTACKERS, IMAGE_ATTACKERS, NETWORKS, Album, changed_images
 from lowtide.images.convnets import ImageCritic
 from lowtide.images.hider import ImageHider
 from lowtide.images.options import ImageOptions
@@ -78,7 +78,8 @@ class ImageModality:
 
     attackers: ClassVar[Mapping[str, Maker | Continued]] = {**IMAGE_ATTACKERS, **CONTINUED_ATTACKERS}
     joins_attackers = True
-    cross_fitted_rows = 0  # networks take too long to be trained five times
+    cross_fitted_rows = 10_000
+    trained_once: ClassVar[frozenset[str]] = NETWORKS
 
     def rows(self, x: Any) -> AttackRows:
         """Open images as rows."""

@@ -12,7 +12,7 @@ from lowtide.disclose.certificate import rounded_up
 from lowtide.formatting import number, plain
 from lowtide.interface import DivergenceCurve, Estimate
 from lowtide.report.html import Findings, Mark, Section, fill
-from lowtide.report.svg import Across, Chart, Down, anchor, stand_alone, symbol, ticks
+from lowtide.report.svg import Across, Chart, Down, anchor, level_lines, stand_alone, symbol, tick
 
 _SIDES = {
     "forward": "Forward: how far a class stands out from all samples",
@@ -61,12 +61,7 @@ def draw_divergence(curve: DivergenceCurve, side: str, bounds: Sequence[float | 
     across = Across(0.0, max(*curve.epsilons, 1e-9), 3.0, 97.0)
     down = Down(0.0, max([e.high for e in estimates] + [b for b in bounds if b is not None] + [1e-3]), 26, 220)
     places = list(zip(curve.epsilons, estimates, proven, bounds, strict=True))
-    parts = [
-        Markup('<line class="grid" x1="0" x2="100%" y1="{0}" y2="{0}"/>{1}').format(
-            down.at(level), _tick("0", down.at(level) - 4, f"{level:g}")
-        )
-        for level in ticks(down.low, down.high)
-    ]
+    parts = level_lines(down)
     for epsilon, estimate, least, most in places:
         x = across.pc(epsilon)
         parts.append(
@@ -78,23 +73,19 @@ def draw_divergence(curve: DivergenceCurve, side: str, bounds: Sequence[float | 
         parts.append(symbol("triangle", x, down.at(least), kind="fixed", title=f"at least {number(least)}"))
         if most is not None:
             parts.append(symbol("diamond", x, down.at(most), kind="chosen", title=f"at most {rounded_up(most)}"))
-        parts.append(_tick(x, down.bottom + 17, f"{epsilon:g}", anchor(across.at(epsilon))))
+        parts.append(tick(x, down.bottom + 17, f"{epsilon:g}", anchor(across.at(epsilon))))
     parts += [
         Markup('<line class="curve" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(
             across.pc(a[0]), down.at(a[1].value), across.pc(b[0]), down.at(b[1].value)
         )
         for a, b in pairwise(places)
     ]
-    parts.append(_tick("50%", down.bottom + 34, "ε", "middle"))
+    parts.append(tick("50%", down.bottom + 34, "ε", "middle"))
     series = [("clean", "estimate"), ("whisker", "its interval"), ("fixed", "proven: at least")]
     series += [("chosen", "promised: at most")] if any(bound is not None for bound in bounds) else []
     described = ", ".join(f"{number(e.value)} at ε = {epsilon:g}" for epsilon, e, _, _ in places)
     name, title, drawn = f"divergence-{side}", _SIDES[side], Markup("\n").join(parts)
     return Chart(name, title, f"Estimated: {described}.", down.bottom + 42, drawn, tuple(series), title)
-
-
-def _tick(x: str, y: float, label: str, side: str = "start") -> Markup:
-    return Markup('<text class="tick" x="{}" y="{}" text-anchor="{}">{}</text>').format(x, y, side, label)
 
 
 def _bounds(found: Findings, side: str, curve: DivergenceCurve) -> list[float | None]:

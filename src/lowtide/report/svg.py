@@ -238,3 +238,18 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     power = 10.0 ** math.floor(math.log10(span / most))
     step = next(factor * power for factor in (1, 2, 2.5, 5, 10, 20) if span / (factor * power) <= most)
     return [step * k for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def tick(x: str, y: float, label: str, side: str = "start") -> Markup:
+    """A short text beside an axis."""
+    return Markup('<text class="tick" x="{}" y="{}" text-anchor="{}">{}</text>').format(x, y, side, label)
+
+
+def level_lines(down: Down, unit: str = "") -> list[Markup]:
+    """Lines at round values, each with its value and a unit."""
+    return [
+        Markup('<line class="grid" x1="0" x2="100%" y1="{0}" y2="{0}"/>{1}').format(
+            down.at(level), tick("0", down.at(level) - 4, f"{level:g}{unit}")
+        )
+        for level in ticks(down.low, down.high)
+    ]

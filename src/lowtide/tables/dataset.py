@@ -240,8 +240,9 @@ def match_tables(release: Any, reference: Any, secret: Any, options: TableOption
         utility = find_column(utility, data.samples.column_names)
         values = data.source.table[utility].to_pylist()
         left_out.append(utility)
+    whole = released if utility is not None and not unread else None
     shown, clean = (part.select([n for n in part.column_names if n not in left_out]) for part in (released, clean))
-    return Matched(data, shown, clean, values, position, tuple(unread), tuple(by_surface))
+    return Matched(data, shown, clean, values, position, tuple(unread), tuple(by_surface), whole)
 
 
 def _says_something(release: pa.Table, name: str) -> bool:

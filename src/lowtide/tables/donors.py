@@ -20,8 +20,8 @@ from lowtide.types import Floats, Ints
 
 ColumnCounts = tuple[Frequencies, tuple[int, ...]]
 
-_LEAVES = 128
-_LEAF_SHARE, _LEAF_ROWS = 1 / 200, 20  # the fewest rows of a leaf
+_LEAVES = 1024
+_LEAF_SHARE, _LEAF_ROWS = 1 / 2000, 20  # the fewest rows of a leaf; coarser ones propose values that do not fit the row
 _POOLED = 2.0  # rows' worth of the law of all leaves together that every leaf is given
 _TARGETS = 8  # indicators of points that a tree looks at, the most frequent ones
 _GONE = -1e12  # what a tree reads where a value is missing

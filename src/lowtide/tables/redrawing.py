@@ -31,7 +31,7 @@ PROPOSALS = 64  # the most
 _GOLDEN = 0.6180339887498949  # multiples of it spread evenly over (0, 1)
 _MANY_COPIES = 5  # of a row and its class: then they are in all folds
 _ROWS_AT_ONCE = 20_000
-_MANY_ROWS = 20_000  # so many leave little for a second pass to do
+_MANY_ROWS = 60_000  # so many leave little for a second pass to do, and take long
 
 
 class RedrawnRows(NamedTuple):

@@ -78,8 +78,9 @@ class SurfaceReader:
         """The surface of a table; a column that is not there, or holds something else, has empty channels."""
         n = int(x.shape[0]) if hasattr(x, "shape") else len(x)
         if sparse.issparse(x):
-            often = _often(_sparse_codes(x))
-            return Surface((_WHOLE,), often.astype(np.float32)[:, None], np.zeros((n, 0), np.intp), ((),))
+            rows = _sparse_codes(x)
+            often = _often(rows).astype(np.float32)[:, None]
+            return Surface((_WHOLE,), often, np.zeros((n, 0), np.intp), ((),), alike=rows)
         own = {name: (_kind(column), column) for name, column in _columns(x)}
         read = {name: _READ[kind](column) for name, (kind, column) in own.items()}
         listed: list[tuple[str, NDArray[Any], tuple[int, ...], tuple[str, ...]]] = []
@@ -109,6 +110,7 @@ class SurfaceReader:
             behinds,
             columns,
             spelling,
+            rows,
         )
 
 

@@ -76,6 +76,7 @@ def read_surface(texts: Sequence[str]) -> Surface:
         np.zeros((len(texts), 0), dtype=np.intp),
         ((),) * (len(columns)),
         spelling={_SPELLING: runs.transform(texts)},
+        alike=np.unique(np.array(texts, dtype=object), return_inverse=True)[1].ravel(),
     )
 
 

@@ -1,5 +1,31 @@
-"""Closed forms: hockey-stick divergence, randomised response, redraw, calibration, composition, sizes and shares."""
+"""Closed forms: divergences, randomised response, redraw, calibration, composition, sizes; bounds from counts."""
 
-from lowtide.theory import calibration, composition, hockey_stick, redraw, response, sample_size, shares
+from lowtide.theory import (
+    anonymity,
+    calibration,
+    channels,
+    composition,
+    count_curve,
+    counts,
+    hockey_stick,
+    measures,
+    redraw,
+    response,
+    sample_size,
+    shares,
+)
 
-__all__ = ["calibration", "composition", "hockey_stick", "redraw", "response", "sample_size", "shares"]
+__all__ = [
+    "anonymity",
+    "calibration",
+    "channels",
+    "composition",
+    "count_curve",
+    "counts",
+    "hockey_stick",
+    "measures",
+    "redraw",
+    "response",
+    "sample_size",
+    "shares",
+]
