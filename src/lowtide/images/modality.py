@@ -18,9 +18,10 @@ from lowtide.errors import LowtideError
 from lowtide.images import dataset, encoder, fitting, releasing
 from lowtide.images import view as image_view
 from lowtide.images.attackers import CONTINUED_ATTACKERS, IMAGE_ATTACKERS, NETWORKS, Album, changed_images
-from lowtide.images.convnets import ImageCritic, PaperImages
+from lowtide.images.convnets import ImageCritic
 from lowtide.images.hider import ImageHider
 from lowtide.images.options import ImageOptions
+from lowtide.images.paper import PaperImages
 from lowtide.images.planner import ImagePlanner, ImageSettings
 from lowtide.images.scan import ImageScan, scan_images
 from lowtide.images.view import ImageMaps
