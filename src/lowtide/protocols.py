@@ -205,6 +205,7 @@ class Modality(Protocol):
     mechanisms: tuple[str, ...]
     default_budget: float
     settings: type[Any]
+    trained_once: ClassVar[frozenset[str]]
 
     @property
     def critics(self) -> Mapping[str, Any]:
@@ -225,8 +226,6 @@ class Modality(Protocol):
     def cross_fitted_rows(self) -> int:
         """Up to how many samples attackers are cross-fitted."""
         ...
-
-    trained_once: ClassVar[frozenset[str]]
 
     def claims(self, x: Any, features: Any = None) -> bool:
         """Whether an object in memory is of this kind, or `features` describes features of this kind."""

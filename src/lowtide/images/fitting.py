@@ -33,6 +33,7 @@ from lowtide.images import training
 from lowtide.images.causal import CausalNet
 from lowtide.images.convnets import ImageCritic, masked_input, small_cnn, to_input
 from lowtide.images.encoder import Grid, ImageEncoder, as_images
+from lowtide.images.paper import fit_paper_images
 from lowtide.progress import progress_bar
 from lowtide.splits import derived_seed, generator, stratified_folds
 from lowtide.types import Bools, Floats32, Ints
@@ -60,7 +61,7 @@ def fit_images(x: Any, s: ArrayLike | None, options: Options, *, groups: ArrayLi
     """Fit causal and any-mask networks to images; see `TIDE.fit`."""
     if groups is not None:
         refuse_groups()
-    return _fit(x, s, options, training.fit_paper_images if options.recipe == "paper" else _cross_fit)
+    return _fit(x, s, options, fit_paper_images if options.recipe == "paper" else _cross_fit)
 
 
 def fit_once(x: Any, s: ArrayLike | None, options: Options, *, varied: bool) -> Density:
@@ -286,7 +287,8 @@ class _Work:
         if saved is None:
             rows = np.arange(len(self.fold)) if k is None else np.flatnonzero(self.fold != k)
             seed = self.seed + (_ALL if k is None else k)
-            net: nn.Module = train(self.album, rows, schedule, seed=seed, tick=self._step)
+            journal = training.Journal(self.checkpoints, f"{stage}-unfinished")
+            net: nn.Module = train(self.album, rows, schedule, seed=seed, tick=self._step, journal=journal)
             self.checkpoints.save(stage, dict(net.state_dict()))
         else:
             classes, channels = len(self.album.prior), self.album.grid.channels

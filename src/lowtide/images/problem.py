@@ -158,7 +158,7 @@ def make_plan(
         chosen = plan.at(1.0 if kept is None else kept)
         return chosen, problem.check(chosen)
     met = next((point for point in plan.curve if goal.aim.planned.meets(point.reading)), None)
-    chosen = plan.everything() if met is None else plan.at(met.kept)
+    chosen = plan.everything() if met is None else replace(plan, hidden=met.hidden)
     return hide_until_kept(
         chosen,
         goal,
