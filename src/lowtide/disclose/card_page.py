@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lowtide.disclose.certificate import TwoSided, rounded_up
 from lowtide.disclose.membership import SIDES
 from lowtide.disclose.standing import judged_by_nobody
-from lowtide.formatting import in_ascii, interval, percent, percents, unseen, visible
+from lowtide.formatting import in_ascii, interval, percent, percent_up, percents, unseen, visible
 from lowtide.interface import Attack, DivergenceCurve, Estimate, strongest
 
 if TYPE_CHECKING:  # a card makes its page, so the page cannot import the card
@@ -26,7 +25,6 @@ _DONE = {
     "paper": "Feature by feature, a value is hidden where it would tell too much beyond the raw values before it.",
 }
 _MERGED = "The same features are hidden, or released coarser, for everybody; what is shown is true."
-_EXACT = 1e-9  # of a tenth of a percent: rounding errors do not raise a bound
 _FILLED = (
     "What is hidden was filled in with values drawn from their law given what is shown: they are not the person's own, "
     "and tell nothing beyond what is shown."
@@ -97,15 +95,10 @@ def against_everybody(card: ReleaseCard) -> str | None:
         return None
     sure = float(card.parameters.get("certify") or 1 - card.bound.failure)
     return (
-        f"no attacker, however clever, guesses the secret right more than {up_to_percent(card.bound.accuracy)} of the "
+        f"no attacker, however clever, guesses the secret right more than {percent_up(card.bound.accuracy)} of the "
         f"time from one row (blind: {_percent(card.largest_class)}), with {100 * sure:.3g} % confidence, if people are "
         "drawn like the reference rows"
     )
-
-
-def up_to_percent(share: float) -> str:
-    """A share that a figure does not exceed, rounded up."""
-    return f"{math.ceil(1000 * share - _EXACT) / 10:.1f} %"
 
 
 def _released(card: ReleaseCard) -> str | None:
