@@ -235,7 +235,7 @@ def leaking(setup: Setup, some: Ints) -> list[tuple[str, list[Any]]]:
     few = Faces(Stack(pixels), every.s[some], every.train[some], every.folder)
     tinted = [heat(face, row, grid, most=1.0) for face, row in zip(pixels, peaks, strict=True)]
     released = hide(few, grid, peaks > SHOWN_AT, setup.seed).pixels
-    return [("what 2×2 patches tell", tinted), (f"paper, eps = {SHOWN_AT:g}", list(released))]
+    return [("what 2x2 patches tell", tinted), (f"paper, eps = {SHOWN_AT:g}", list(released))]
 
 
 def _peaks(setup: Setup, asked: PaperImages | None) -> Floats32:
