@@ -110,9 +110,9 @@ def plan(
         seed: of every random draw but the noise of a release.
         progress: whether to draw progress bars; by default only on a terminal.
         **options: `kept` (a share to keep, in place of a budget), `epsilon`, `delta`, `lam`, `certify` (keep the budget
-            against every attacker, by counts), `strict` (refuse anything but a kept budget), `policy_file` (secret and
+            against every attacker, so surely), `strict` (refuse anything but a kept budget), `policy_file` (secret and
             budget by default; what exceeds it is refused), `steps`, `device` (as for `scan`), `kind`; and those of the
-            kind. The plan that comes back can be saved, for any number of releases.
+            kind. The plan can be saved, for any number of releases.
     """
     common = {name: options.pop(name) for name in _COMMON if name in options}
     rules, steps, device = options.pop("policy_file", None), options.pop("steps", None), _device(options)
@@ -225,16 +225,16 @@ def audit(
         epsilon: ε of the divergence that attacks prove; `None` for none.
         seed: the same seed gives the same report.
         progress: whether to draw a progress bar; by default only on a terminal.
-        **options: `accept` (columns that nobody judges, and the gate passes over), `policy_file` (limits, all of which
-            must be kept; the secret may then be left out), `device`, `kind`, the kind's own.
+        **options: `accept` (columns nobody judges), `policy_file` (limits to keep), `device`, `kind`, the kind's own.
     """
     secret, rules = audit_rules(options, secret)
-    gate, device, accepted = read_gate(fail_above), _device(options), options.pop("accept", ())
+    gate, known = read_gate(fail_above), find_card(release, card)
+    device, accepted = _device(options), tuple(_listed("accept", options.pop("accept", ())))
     modality, said = _kind(release, "audit", options.pop("kind", None), options)
-    known, made = find_card(release, card), _plan_for(plan, modality)
+    made = _plan_for(plan, modality)
     _refuse_unordered(known, said)
     matched = modality.match(release, reference, secret, said, utility=utility, progress=progress)
-    data, unseen = matched.data, Unseen(_unseen(matched, attackers), tuple(_listed("accept", accepted)))
+    data, unseen = matched.data, Unseen(_unseen(matched, attackers), accepted)
     check_reachable(rules, data.labels)
     with computing_on(device):
         found = audit_samples(

@@ -13,13 +13,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as Xml
 
-from lowtide.auditing.counting import nats_up, percent_up
 from lowtide.auditing.policy_file import Rules
 from lowtide.auditing.verdict import Gate, Unseen, judge
 from lowtide.disclose.review import NOBODY_ASKED, Approval
 from lowtide.disclose.standing import Standing, State, Unit
 from lowtide.errors import LowtideError
-from lowtide.formatting import plain
+from lowtide.formatting import nats_up, percent_up, plain
 
 if TYPE_CHECKING:  # a report holds its outcome, so the outcome cannot import the report
     from lowtide.auditing.report import AuditReport

@@ -287,7 +287,7 @@ def read_gate(limit: Gate | Budget | float | str | None) -> Gate | None:
 
 
 def _gate(budget: Budget) -> Gate:
-    return Gate(budget.unit, budget.limit)
+    return Gate.nats(budget.limit) if budget.unit == "nats" else Gate.accuracy(budget.limit)
 
 
 def _are_names(secret: Any) -> bool:

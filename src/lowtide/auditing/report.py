@@ -11,6 +11,7 @@ from typing import Any, Unpack
 from numpy.typing import ArrayLike
 
 from lowtide import modalities
+from lowtide.attack.learning_curve import LearningCurve
 from lowtide.attack.lower_bound import LowerBound, audit_divergence
 from lowtide.attack.panel import AttackReport, attack
 from lowtide.auditing.counting import CountedRelease, WholeRelease, count_release
@@ -19,7 +20,7 @@ from lowtide.auditing.surface import SurfaceFindings, examine
 from lowtide.auditing.utility import AttackOptions, Change, UtilityReport
 from lowtide.auditing.verdict import Gate, Unseen, Verdict, give_verdict
 from lowtide.checks import LowtideError, within
-from lowtide.formatting import html_of, in_ascii, interval, plain, text_of
+from lowtide.formatting import html_of, in_ascii, interval, percentages, plain, text_of
 from lowtide.interface import Attack, Estimate, Reported, TextTable
 from lowtide.protocols import Modality
 
@@ -80,6 +81,7 @@ class AuditReport(Reported):
             "headline": asdict(self.attacks.headline),
             "attacks": [asdict(one) for one in self._ordered()],
             "fixed_missing": self.attacks.fixed_missing,
+            "learning_curve": self.attacks.curve and asdict(self.attacks.curve),
             "estimate": self.estimate and asdict(self.estimate),
             "divergence": divergence,
             # JSON has no infinity, which the PSNR is when nothing changed.
@@ -99,13 +101,16 @@ class AuditReport(Reported):
         return "\n".join([str(self.verdict), "", tables, "", *self.lines()]).rstrip() + "\n"
 
     def lines(self) -> list[str]:
-        """What was counted, the divergence, the change, the utility and the limits of a policy file, a line each."""
+        """Who learnt from how many, the learning curve, counts, divergence, change, utility and limits, a line each."""
+        curve = self.attacks.curve
+        learning = [self.verdict.training, None if curve is None else learning_in_words(curve)]
         counted: list[str] = []
         if self.counted is not None:
             counted = [self.counted.cells_in_words(), self.counted.curve_in_words(plain(self.secret))]
         tails = "" if self.counted is None else self.counted.tails_in_words(plain(self.secret))
         asked = [] if self.gate is None else self.gate.lines()
-        return [line for line in (*counted, self._divergence(), tails, self._change(), self._utility(), *asked) if line]
+        said = (*learning, *counted, self._divergence(), tails, self._change(), self._utility(), *asked)
+        return [line for line in said if line]
 
     def counted_tables(self) -> list[TextTable]:
         """Measures of disclosure control, where samples are counted."""
@@ -156,6 +161,17 @@ class AuditReport(Reported):
             f"The utility column: models trained on the release predict it to an {name} of "
             f"{_interval(report.best.score)}{clean}; guessing gives {blind}."
         )
+
+
+def learning_in_words(curve: LearningCurve) -> str:
+    """How often an attacker is right by the samples it learnt from, and what ten times as many might make of it."""
+    shares = [*(point.attack.accuracy.value for point in curve.points), curve.accuracy.value]
+    *said, beyond, low, high = percentages(*shares, curve.accuracy.low, curve.accuracy.high)
+    points = ", ".join(f"{share} from {point.rows:,}" for share, point in zip(said, curve.points, strict=True))
+    return (
+        f"Learning curve of {curve.whole.attack.attacker}: right {points}; extrapolated to {curve.further:,} by a "
+        f"power law, which is not a bound: {beyond} [{low}, {high}]."
+    )
 
 
 def audit_samples(
