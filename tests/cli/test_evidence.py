@@ -78,11 +78,14 @@ def test_a_release_that_keeps_every_limit_passes_and_leaves_evidence(lowtide, pl
 
 
 def test_a_release_that_tells_fails_the_gate_with_exit_code_1(lowtide, place, tmp_path):
-    ran = audit(lowtide, place, "telling.csv", "--junit", tmp_path / "limits.xml", "--summary", "-")
+    files = ("--junit", tmp_path / "limits.xml", "--summary", "-", "--report", tmp_path / "report.html")
+    ran = audit(lowtide, place, "telling.csv", *files)
     assert ran.code == 1, ran.err
     failures = Xml.parse(tmp_path / "limits.xml").getroot().findall(".//failure")  # noqa: S314 - our own
     assert [one.get("type") for one in failures] == ["exceeded", "exceeded"]
     assert "**Gate failed: 1 of 3 limits of lowtide.toml kept.**" in ran.out
+    page = (tmp_path / "report.html").read_text()
+    assert page.index("Gate failed: 1 of 3") < page.index('id="attacks"'), "the verdict says it first"
 
 
 def test_contradictions_and_unknown_secrets_end_with_exit_code_2(refused, place, tmp_path):

@@ -39,6 +39,7 @@ SECTIONS = (
     "cells",
     "change",
     "card",
+    "review",
     "reading",
 )
 HOSTILE = '<script>alert("x")</script>'
@@ -241,7 +242,17 @@ class TestWithoutSomeData:
             (("curve", "features"), ("verdict", "tradeoff", "reading")),
             (
                 ("audit",),
-                ("verdict", "attacks", "learning", "divergence", "every-attacker", "cells", "change", "reading"),
+                (
+                    "verdict",
+                    "attacks",
+                    "learning",
+                    "divergence",
+                    "every-attacker",
+                    "cells",
+                    "change",
+                    "review",
+                    "reading",
+                ),
             ),
             (("card",), ("verdict", "attacks", "divergence", "card", "reading")),
             (("scan", "card"), ("verdict", "leaks", "attacks", "divergence", "card", "reading")),

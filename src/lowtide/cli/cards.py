@@ -1,4 +1,4 @@
-"""`lowtide show`, `verify` and `review`, which read a release card only. Imports neither torch nor scikit-learn."""
+"""`lowtide show`, `verify` and `review`, which need a release card. Imports neither torch nor scikit-learn."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.review import NOBODY_ASKED, Approval, make_decision
 from lowtide.errors import LowtideError
 from lowtide.files import Staging
-from lowtide.table_files.verifying import why_refused
 
 
 def show(said: ShowArguments, _: dict[str, Any]) -> None:
@@ -25,6 +24,8 @@ def show(said: ShowArguments, _: dict[str, Any]) -> None:
 
 def verify(said: VerifyArguments, _: dict[str, Any]) -> None:
     """Compare hashes, and what the card says with the data; exit with 1 where they differ."""
+    from lowtide.table_files.verifying import why_refused  # noqa: PLC0415 - imports pyarrow
+
     card = ReleaseCard.load(said.card)
     digest = None
     if said.plan is not None:
