@@ -40,6 +40,7 @@ FIRST = {
     "edge folds": 3527552325,
     "edge orders": 2811520079,
     "thumbnails": 4253025450,
+    "image shapes": 1467297130,
     "text judged rows": 1919262090,
     "text planning rows": 3388990570,
     "text sample": 557909013,

@@ -199,7 +199,7 @@ class TestRefusals:
         ("options", "message"),
         [
             ({"policy": "none"}, "policy must be one of 'fixed', 'redraw', 'sequential', 'paper', got 'none'"),
-            ({"mechanism": "blur"}, "mechanism must be one of 'redact', 'gaussian', 'mixed', got 'blur'"),
+            ({"mechanism": "blur"}, "mechanism must be one of 'redact', 'gaussian', 'mixed', 'merge', got 'blur'"),
             ({"settings": TableSettings(categorical="blur")}, "categorical must be one of"),
             ({"budget": -0.1}, r"budget must lie in \[0, inf\), got -0.1; no release tells less than nothing"),
             ({"budget": "much"}, "budget must read like"),

@@ -178,7 +178,8 @@ class Parsed(HTMLParser):
 
 class TestMaps:
     def test_sections(self, page):
-        expected = ("verdict", "maps", "tradeoff", "attacks", "learning", "divergence", "change", "samples", "reading")
+        audit = ("attacks", "learning", "divergence", "every-attacker", "cells", "change")
+        expected = ("verdict", "maps", "tradeoff", *audit, "samples", "review", "reading")
         read = Parsed(page)
         assert read.sections() == expected
         assert [attrs["href"] for tag, attrs in read.tags if tag == "a"] == [f"#{name}" for name in expected[1:]]
@@ -319,7 +320,7 @@ class TestWhoMayReadIt:
         assert len(shown) == len(samples) == 6
         assert all(np.array_equal(one, other) for one, other in zip(shown, samples, strict=True))
         assert {section for section, _ in read.images} == {"maps", "samples"}
-        section = page[page.index('<section id="samples"') : page.index('<section id="reading"')]
+        section = page[page.index('<section id="samples"') : page.index('<section id="review"')]
         assert section.index('class="mark inside"') < section.index(f"{UNSAFE}.</strong>") < section.index("<img")
         rows = section.split("<h3>")[1:]
         assert len(rows) == 2
@@ -372,7 +373,7 @@ class TestHarmless:
 class TestFiles:
     def test_maps_are_written_and_single_images_marked(self, report, tmp_path):
         written = write_report(report, tmp_path / "r.html", figures=tmp_path / "figures")
-        charts = ["tradeoff.svg", "attacks.svg", "learning.svg", "divergence.svg"]
+        charts = ["tradeoff.svg", "attacks.svg", "learning.svg", "divergence.svg", "every-attacker.svg"]
         names = ["map.png", "hidden.png", *charts, "samples.png"]
         assert [path.name for path in written[1:]] == names
         assert {path.name for path in (tmp_path / "figures").iterdir()} == set(names)

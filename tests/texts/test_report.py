@@ -32,7 +32,8 @@ LABELS = ("ZEBRA", "OKAPI")
 NAMES = ("harbour", "lighthouse", "barley", "thicket", "quarry", "saddle", "fennel", "gravel")
 M = len(NAMES)
 HIDDEN = np.arange(M) % 3 == 0
-SECTIONS = ("verdict", "leaks", "words", "tradeoff", "attacks", "divergence", "change", "marked", "card", "reading")
+AUDIT = ("attacks", "learning", "divergence", "every-attacker", "cells", "change")
+SECTIONS = ("verdict", "leaks", "words", "tradeoff", *AUDIT, "marked", "card", "review", "reading")
 TABLE_WORDS = re.compile(r"\b(rows?|columns?|features?|images?|patch(es)?|pixels?)\b", re.IGNORECASE)
 HOSTILE = [
     '<script>alert("x")</script>',
@@ -479,7 +480,7 @@ class TestHarmless:
 class TestFiles:
     def test_the_figure_says_that_it_stays_inside(self, parts, report, tmp_path):
         written = write_report(report, tmp_path / "r.html", figures=tmp_path / "figures")
-        names = ["terms.svg", "tradeoff.svg", "attacks.svg", "divergence.svg"]
+        names = ["terms.svg", "tradeoff.svg", "attacks.svg", "learning.svg", "divergence.svg", "every-attacker.svg"]
         assert [path.name for path in written[1:]] == names
         assert {path.name for path in (tmp_path / "figures").iterdir()} == set(names)
         tree = ElementTree.fromstring(written[1].read_bytes())  # noqa: S314 - our own drawing

@@ -228,14 +228,14 @@ class CountedRelease:
                 "what the card states does"
             )
         return (
-            f"; that is so even if these {rows} chose which columns to hide, and {percent_up(self.accuracy)} if they "
-            "had no part in it"
+            f"; that is so even if these {rows} chose which {self.nouns.columns} to hide, and "
+            f"{percent_up(self.accuracy)} if they had no part in it"
         )
 
     def _more(self) -> str:
         """What would help."""
         if self.needed is None:
-            return f"Merge values or hide columns, so that {self.nouns.rows} are shown alike."
+            return f"Merge values or hide {self.nouns.columns}, so that {self.nouns.rows} are shown alike."
         return f"About {self.needed:,} {self.nouns.rows} would show {percent_up(self.enough)}."
 
     def cells_in_words(self) -> str:
@@ -274,7 +274,7 @@ class CountedRelease:
             (name, _number(getattr(self.anonymity, field_)), self._meaning(said, secret))
             for name, field_, said in _MEANINGS
         )
-        note = "They describe these rows, and bound nothing."
+        note = f"They describe these {self.nouns.rows}, and bound nothing."
         return TextTable(
             "The same counts, as disclosure control measures them", ("measure", "value", "meaning"), rows, note
         )

@@ -1,5 +1,6 @@
 """The sections about what holds against every attacker: the bound from counts, and the cells it is counted from."""
 
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -19,6 +20,7 @@ def counted(found: Findings) -> list[Section]:
     if held is None:
         return []
     secret, nouns = plain(found.secret), found.nouns
+    held = replace(held, nouns=nouns)
     chart = draw_curve(held)
     values = {
         "chart": chart,
@@ -81,7 +83,10 @@ def draw_curve(held: CountedRelease) -> Chart:
         parts.append(tick(x, down.bottom + 17, f"{one.rows:,}", anchor(across.at(place))))
     parts.append(tick("50%", down.bottom + 34, held.nouns.rows, "middle"))
     described = ", ".join(f"{percent_up(one.accuracy)} from {one.rows:,}" for one in held.curve)
-    series = (("chosen", "any attacker: at most"), ("clean", "the rule that fits these rows best, on these rows"))
-    title = "How the bound falls with the rows"
+    series = (
+        ("chosen", "any attacker: at most"),
+        ("clean", f"the rule that fits these {held.nouns.rows} best, on these {held.nouns.rows}"),
+    )
+    title = f"How the bound falls with the {held.nouns.rows}"
     drawn = Markup("\n").join(parts)
     return Chart("every-attacker", title, f"At most {described}.", down.bottom + 42, drawn, series, title)
