@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from lowtide.attack.panel import AttackReport
+from lowtide.auditing.added import Added
 from lowtide.auditing.counting import CountedRelease
 from lowtide.auditing.surface import SurfaceFindings
 from lowtide.checks import LowtideError, one_of, within
@@ -107,6 +108,7 @@ class Verdict:
         unjudged: which columns are released that no attacker looked at, in words; `None` where there are none.
         counted: what holds against every attacker, by counts, and under which condition; `None` where nothing was
             counted.
+        added: what the release adds to what is known anyway; `None` where nothing is.
     """
 
     sentence: str
@@ -121,9 +123,10 @@ class Verdict:
     surface: str | None = None
     unjudged: str | None = None
     counted: str | None = None
+    added: str | None = None
 
     def __str__(self) -> str:
-        warned = (self.distrust, self.control, self.weak, self.sentence, self.surface)
+        warned = (self.distrust, self.control, self.weak, self.sentence, self.added, self.surface)
         said = (*warned, self.lower_bound_note, self.counted, self.unjudged, self.gate)
         return " ".join(part for part in said if part)
 
@@ -138,6 +141,8 @@ def give_verdict(
     surface: SurfaceFindings | None = None,
     unseen: Unseen | None = None,
     counted: CountedRelease | None = None,
+    added: Added | None = None,
+    elsewhere: Literal["other", "synthetic"] | None = None,
 ) -> Verdict:
     """Put an attack into words.
 
@@ -150,6 +155,8 @@ def give_verdict(
         surface: of the release; the attacker of places counts for the estimate and the limit like the strongest one.
         unseen: columns that are released and that no attacker looked at.
         counted: the bound against every attacker.
+        added: what the release adds to what is known; a limit is then held against that.
+        elsewhere: whose samples attackers learnt from, where they were tested on others.
     """
     secret, unseen = plain(secret), unseen or Unseen()
     order = None if surface is None else surface.attack
@@ -160,14 +167,15 @@ def give_verdict(
     conclusive = _reads(report.headline_clean, report.guess) if report.headline_clean is not None else None
     control = {True: None, False: _NOTHING_SHOWN.format(secret=secret), None: _NO_CONTROL}[conclusive]
     gate = fail_above if fail_above is None or isinstance(fail_above, Gate) else Gate.nats(fail_above)
-    standing = None if gate is None else max(map(gate.standing, attacks), key=_badness)
+    charged = attacks if added is None else [added.charged, *attacks[1:]]
+    standing = None if gate is None else max(map(gate.standing, charged), key=_badness)
     passed, reason = None if standing is None else standing.state == "kept", None
     if passed and conclusive is False:
         passed, reason = None, "attackers who read nothing keep every limit"
     elif passed and set(unseen.columns) - set(unseen.accepted):
         passed, reason = None, "some columns were judged by nobody (leave them out, or accept them by name)"
     return Verdict(
-        sentence=_sentence(report, secret),
+        sentence=_sentence(report, secret) if elsewhere is None else _sentence_elsewhere(report, secret, elsewhere),
         lower_bound_note=LOWER_BOUND_NOTE,
         trusted=distrust is None,
         distrust=distrust,
@@ -179,6 +187,7 @@ def give_verdict(
         surface=None if surface is None else surface.sentence(secret),
         unjudged=str(unseen) or None,
         counted=None if counted is None else counted.sentence(secret),
+        added=None if added is None else added.sentence(secret),
     )
 
 
@@ -195,6 +204,25 @@ def _sentence(report: AttackReport, secret: str) -> str:
     here, blind, before = percentages(*shares, clean.accuracy.value)
     compared = f"{here} of the time instead of {before}"
     return f"An attacker guesses the {secret} right {compared}; guessing blindly gives {blind}."
+
+
+def _sentence_elsewhere(report: AttackReport, secret: str, whose: str) -> str:
+    """What an attacker learns from other samples about those of the reference, and whether that is anything at all."""
+    rows = "synthetic rows" if whose == "synthetic" else "rows of other people"
+    clean, here = report.headline_clean, report.headline
+    if clean is None:
+        raise LowtideError("an attack on other samples needs its control, attackers that learn from the reference")
+    shares = (here.accuracy.value, clean.accuracy.value, report.guess.accuracy.value)
+    learnt, control, blind = percentages(*shares)
+    said = (
+        f"An attacker who learns from the {rows} guesses the {secret} of real people right {learnt} of the time, one "
+        f"who learns from real rows {control}; guessing blindly gives {blind}."
+    )
+    if _reads(clean, report.guess) and not _reads(here, report.guess):
+        said += f" From the {rows} these attackers learnt nothing about the {secret} that holds for real people."
+    if here.accuracy.low > clean.accuracy.high:
+        said += " That is more than rows of others teach: the release may hold copies of these very people."
+    return said
 
 
 def _weak(report: AttackReport, rows: str) -> str | None:
