@@ -230,7 +230,7 @@ class TestWithoutSomeData:
             ((), ("verdict", "reading")),
             (("scan",), ("verdict", "leaks", "reading")),
             (("curve", "features"), ("verdict", "tradeoff", "reading")),
-            (("audit",), ("verdict", "attacks", "divergence", "every-attacker", "cells", "change", "reading")),
+            (("audit",), ("verdict", "attacks", "divergence", "exposed", "measures", "every-attacker", "cells", "change", "reading")),
             (("card",), ("verdict", "attacks", "divergence", "card", "reading")),
             (("scan", "card"), ("verdict", "leaks", "attacks", "divergence", "card", "reading")),
         ],
@@ -357,7 +357,7 @@ class TestHarmless:
 class TestFiles:
     def test_page_and_figures(self, page, written):
         assert written[0].read_text() == page
-        drawn = ["leaks", "tradeoff", "attacks", "divergence", "every-attacker"]
+        drawn = ["leaks", "tradeoff", "attacks", "divergence", "exposed", "measures", "every-attacker"]
         assert [path.name for path in written[1:]] == [f"{name}.svg" for name in drawn]
         assert all(path.stat().st_size > 5_000 for path in written)
         folder = written[0].parent

@@ -18,7 +18,7 @@ _ROUNDING = 1e-9  # of log(p/p)
 
 
 @dataclass(frozen=True)
-class Added:
+class AddedInformation:
     """What attackers read from what is known alone, and from that and the release together, on the same test rows.
 
     The difference of two attackers' information is an estimate of `I(S; Y | K)` and bounds it from neither side: a weak
@@ -39,7 +39,7 @@ class Added:
     accuracy: Estimate
 
     @classmethod
-    def of(cls, names: Sequence[str], known: AttackReport, both: AttackReport, level: float = 0.95) -> Added:
+    def of(cls, names: Sequence[str], known: AttackReport, both: AttackReport, level: float = 0.95) -> AddedInformation:
         """Compare the strongest attackers of two reports about the same test rows."""
         codes = known.codes
         paid = 1 - (1 - level) / max(len(known.retrained), len(both.retrained))  # for having picked the strongest

@@ -9,7 +9,7 @@ import numpy as np
 
 from lowtide.attack.lower_bound import audit_divergence
 from lowtide.attack.panel import AttackReport, attack
-from lowtide.auditing.added import Added
+from lowtide.auditing.added import AddedInformation
 from lowtide.auditing.counting import WholeRelease
 from lowtide.auditing.report import AuditReport, audit_samples
 from lowtide.auditing.utility import AttackOptions
@@ -71,7 +71,7 @@ def audit_matched(
         found = replace(found, attacks=attacks, divergence=divergence)
     if told.known is not None:
         known, both = (attack(one, data.labels, **options) for one in (told.known, told.with_known))
-        found = replace(found, added=Added.of(told.known_names, known, both))
+        found = replace(found, added=AddedInformation.of(told.known_names, known, both))
     if told.learnt is None and told.known is None:
         return found
     return replace(found, verdict=_verdict(found, kind, gate, unseen))

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from lowtide import modalities
 from lowtide.attack.lower_bound import LowerBound, audit_divergence
 from lowtide.attack.panel import AttackReport, attack
-from lowtide.auditing.added import Added
+from lowtide.auditing.added import AddedInformation
 from lowtide.auditing.counting import CountedRelease, WholeRelease, count_release
 from lowtide.auditing.exposure import Exposure
 from lowtide.auditing.measures import Measure, measure, measures_json, measures_table
@@ -59,7 +59,7 @@ class AuditReport(Reported):
     surface: SurfaceFindings | None = None
     counted: CountedRelease | None = None
     secret: str = "secret"
-    added: Added | None = None
+    added: AddedInformation | None = None
     told: Circumstances | None = None
 
     @cached_property

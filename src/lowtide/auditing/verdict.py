@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from lowtide.attack.panel import AttackReport
-from lowtide.auditing.added import Added
+from lowtide.auditing.added import AddedInformation
 from lowtide.auditing.counting import CountedRelease
 from lowtide.auditing.surface import SurfaceFindings
 from lowtide.checks import LowtideError, one_of, within
@@ -141,7 +141,7 @@ def give_verdict(
     surface: SurfaceFindings | None = None,
     unseen: Unseen | None = None,
     counted: CountedRelease | None = None,
-    added: Added | None = None,
+    added: AddedInformation | None = None,
     elsewhere: Literal["other", "synthetic"] | None = None,
 ) -> Verdict:
     """Put an attack into words.

@@ -14,6 +14,7 @@ from lowtide.report import charts, words
 from lowtide.report.charts import Tradeoff, duels, read_budget, tradeoff
 from lowtide.report.counting import counted
 from lowtide.report.divergence import divergence
+from lowtide.report.exposure import exposed, exposed_rows
 from lowtide.report.html import FEWEST, Findings, Mark, Outline, Report, Scan, Section, fill
 from lowtide.report.svg import stand_alone
 from lowtide.report.words import view_card
@@ -54,9 +55,11 @@ def make_report(
         *_tradeoff(found),
         *_attacks(found),
         *divergence(found),
+        *exposed(found),
         *counted(found),
         *_change(found),
         *(section for section in own if section.single),
+        *exposed_rows(found),
         *_card(found, kind),
         _reading(kind),
     )
