@@ -16,7 +16,7 @@ from scipy.stats import binom
 from lowtide.attack.panel import AttackReport
 from lowtide.attack.scores import gains
 from lowtide.density.objectives import mean_with_interval
-from lowtide.formatting import in_ascii, interval, percent, percents
+from lowtide.formatting import in_ascii, interval, percent, percents, plain
 from lowtide.interface import Circumstances, Estimate, TextTable
 from lowtide.theory.shares import lower_limit, upper_limit
 from lowtide.types import Bools, Floats, Labels
@@ -136,7 +136,8 @@ class Exposure:
                 SureGuesses(count, _share(right[order[:count]], failure)) for count in _SURE if count <= len(codes) / 2
             ),
             quantiles={u: _quantile(leakage, u, failure) for u in _QUANTILES if len(codes) * (1 - u) >= 1},
-            curve={epsilon: _share(leakage > epsilon, failure) for epsilon in EPSILONS},
+            # No answer lifts a class above 1/p(s).
+            curve={e: _share(leakage > e, failure) for e in EPSILONS if e < -np.log(report.prior.min())},
             group=group,
             private=private,
         )
@@ -157,8 +158,12 @@ class Exposure:
         if self.group is not None:
             worst = self.group
             lines += [
-                (f"right in the worst of {worst.groups} groups by {worst.column}", percents(worst.accuracy)),
-                ("right in all others", percents(worst.elsewhere)),
+                (
+                    f"told in the worst of {worst.groups} groups by {plain(worst.column)} (nats)",
+                    interval(worst.information, 3),
+                ),
+                (f"right in that group ({worst.rows:,} {rows})", percents(worst.accuracy)),
+                ("right in all other groups", percents(worst.elsewhere)),
             ]
         named = tuple((in_ascii(what), in_ascii(figure)) for what, figure in lines)
         return TextTable(f"Who is exposed, by {self.attacker}", ("figure", "value"), named, self.note(rows))
@@ -174,10 +179,10 @@ class Exposure:
 
     def to_json(self) -> dict[str, Any]:
         """As plain values; `private` holds numbers of rows and stays inside."""
-        plain = asdict(self)
+        values = asdict(self)
         for name in ("quantiles", "curve"):
-            plain[name] = [{"at": at, **one} for at, one in plain[name].items()]
-        return plain
+            values[name] = [{"at": at, **one} for at, one in values[name].items()]
+        return values
 
 
 def _share(hits: Bools, failure: float) -> Estimate:
@@ -205,7 +210,9 @@ def _true_positives(score: Floats, positive: Bools, rate: float, failure: float)
     up, down = score[positive], np.sort(score[~positive])[::-1]
     if not len(up) or not len(down):
         return None
-    each, n, places = failure / 2, len(down), np.arange(len(down))
+    each, n = failure / 2, len(down)
+    near = rate * n + 10 * np.sqrt(rate * n) + 50  # thresholds beyond ten standard errors are not asked about
+    places = np.arange(min(n, int(near)))
     threshold = down[min(int(rate * n), n - 1)]
     careful = np.flatnonzero(upper_limit(places, n, each) <= rate)
     bold = np.flatnonzero(lower_limit(places + 1, n, each) >= rate)
