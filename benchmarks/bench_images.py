@@ -2,8 +2,12 @@
 
 One forward pass of the critic about the whole image is `density(x)`: the same causal networks, read at the last patch
 only; it is timed against `prefixes(x)`, which reads them after every patch, in the same run, on 64×64 images with 2×2
-patches (1,024 prefixes) and on one image of CelebA's size (9,701). With `--data` (a folder in GENKI-4K's layout with a
-split.csv) a fit on its training faces is timed and judged on its test faces.
+patches (1,024 prefixes) and on one image of CelebA's size (9,701).
+
+A step of training at that size is timed against the same network as one would write it down: every level picked at
+every patch before it is mapped to the channels of the row, 32 of them, and all states summed for the few prefixes
+that are looked at. With `--data` (a folder in GENKI-4K's layout with a split.csv) a fit on its training faces is
+timed and judged on its test faces.
 
 A release of a folder of JPEG files under a plan is timed against decoding and encoding the same files with Pillow on as
 many threads, and nothing else.
@@ -20,13 +24,15 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
+from torch import Tensor
+from torch.nn import functional
 
 from lowtide import TIDE, Plan, release
 from lowtide.density.artefact import Density
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_fixed
 from lowtide.images.causal import CausalNet
-from lowtide.images.convnets import ImageCritic
+from lowtide.images.convnets import ImageCritic, fast
 from lowtide.images.dataset import open_images
 from lowtide.images.encoder import Grid, ImageEncoder
 from lowtide.images.files import decode, encode, spread
@@ -34,6 +40,7 @@ from lowtide.images.hider import ImageHider
 from lowtide.images.mechanism import FixedPatches, ImageMechanism
 from lowtide.labels import Classes
 from lowtide.report.console import parse_arguments, print_table, shortest, write_json
+from lowtide.training import descend
 
 
 def density_of(grid: Grid, nets: int, seed: int) -> Density:
@@ -61,6 +68,76 @@ def one_pass(grid: Grid, images: int, seed: int) -> dict[str, float | str]:
         "one by one / prefixes": apart / prefixes,
         "gap": float(np.abs(np.stack(separate, axis=1) - density.prefixes(x)[:, some]).max()),
     }
+
+
+class PickingCausalNet(CausalNet):
+    """The yardstick of a step of training: the same answers, with nothing done to have them soon."""
+
+    def __init__(self, grid: Grid, classes: int) -> None:
+        super().__init__(grid, classes, row=32)
+
+    def forward(self, x: Tensor, at: Tensor | None = None) -> Tensor:
+        """Scores (n, k, |S|) after the patches `at`."""
+        grid, m = self.grid, len(self.grid)
+        z = self._cut(x)
+        top, side = self._padding()
+        rows = torch.arange(grid.down) * grid.patch + top
+        columns = torch.arange(grid.across) * grid.patch
+        for level, seen in enumerate(self.trunk(functional.pad(x, (0, side, top, 0)))):
+            tall, wide = self.trunk.strides[level]
+            above = functional.pad(seen, (0, 0, 1, 0)).index_select(2, rows // tall)
+            z = z + self.handed[level](above).index_select(3, columns // wide)
+        rows = ((torch.arange(grid.down) + 1) * grid.patch).clamp(max=grid.height) + top
+        columns = ((torch.arange(grid.across) + 1) * grid.patch).clamp(max=grid.width) + side
+        for level, seen in enumerate(self.corner(functional.pad(x, (side, 0, top, 0)))):
+            tall, wide = self.corner.strides[level]
+            known = functional.pad(seen, (1, 0, 1, 0)).index_select(2, rows // tall)
+            z = z + self.own[level](known.index_select(3, columns // wide))
+        z = self.norm(z + self._spread(self.place)).relu()
+        for convolution in self.row:
+            z = convolution(z)
+        phi = self.evidence(z).relu().permute(2, 3, 0, 1).reshape(m, len(x), -1)
+        matrices = self._spread(self.matrices)[0].flatten(1).T.reshape(m, phi.shape[2], -1)
+        told = torch.bmm(phi, matrices.to(phi.dtype)).transpose(0, 1)
+        bias = self._spread(self.bias).flatten(2).transpose(1, 2)
+        at = torch.arange(m) if at is None else at
+        state = (torch.arange(m) <= at[:, None]).to(told.dtype) @ told + bias[:, at]
+        return self.head(state * self.dropout(torch.ones(len(x), 1, state.shape[2])))
+
+    def _cut(self, x: Tensor) -> Tensor:
+        """Every patch as a row of a table, through two dense layers."""
+        grid = self.grid
+        p, down, across = grid.patch, grid.down, grid.across
+        weights = self.patch.state_dict(keep_vars=True)
+        first, second, bias = (weights[f"layers.{name}"] for name in ("0.weight", "3.weight", "3.bias"))
+        cut = x.reshape(len(x), -1, down, p, across, p).permute(0, 2, 4, 1, 3, 5).flatten(0, 2).flatten(1)
+        wide = self.patch.layers[1](functional.linear(cut, first.flatten(1))[:, :, None, None]).relu()
+        rows = functional.linear(wide.flatten(1), second.flatten(1), bias)
+        return rows.view(len(x), down, across, -1).permute(0, 3, 1, 2)
+
+
+def step_time(grid: Grid, batch: int, seed: int) -> dict[str, float | str]:
+    """Processor seconds of a step of training, ours and the yardstick's, the shortest of three in turns."""
+    torch.manual_seed(seed)
+    x = torch.randn(batch, grid.channels, grid.height, grid.width).contiguous(memory_format=torch.channels_last)
+    at = torch.linspace(0, len(grid) - 1, 49).long()
+    nets = {"ours": CausalNet(grid, 2).train(), "yardstick": PickingCausalNet(grid, 2).train()}
+    optimisers = {name: torch.optim.AdamW(net.parameters(), 1e-3) for name, net in nets.items()}
+    took = dict.fromkeys(nets, float("inf"))
+    for _ in range(3):
+        for name, net in nets.items():
+            start = time.process_time()
+            with fast():
+                scores = net(x, at)
+            descend(scores.float().square().mean(), optimisers[name])
+            took[name] = min(took[name], time.process_time() - start)
+    plain = PickingCausalNet(grid, 2).eval()
+    same = CausalNet(grid, 2, row=32).eval()
+    same.load_state_dict(plain.state_dict())
+    with torch.no_grad():
+        gap = float((plain(x[:1], at) - same(x[:1], at)).abs().max())
+    image = f"{grid.width}×{grid.height}, {len(grid)} patches, batches of {batch}"
+    return {"image": image, **took, "yardstick / ours": took["yardstick"] / took["ours"], "gap": gap}
 
 
 def fit_time(folder: Path, patch: int, *, quick: bool, seed: int) -> dict[str, Any]:
@@ -136,6 +213,8 @@ def main() -> None:
     sizes = [(Grid(64, 64, 3, 2), 16), (Grid(64, 64, 3, 8), 16), (Grid(218, 178, 3, 2), 1)]
     passes = [one_pass(grid, images, options.seed) for grid, images in (sizes[:1] if options.quick else sizes)]
     print_table("All prefixes in one pass", list(passes[0]), [list(row.values()) for row in passes])
+    steps = [step_time(grid, 4 if options.quick else 64, options.seed) for grid in (sizes[0][0], sizes[-1][0])]
+    print_table("A step of training, processor seconds", list(steps[0]), [list(row.values()) for row in steps])
     sizes_of_folders = [(300, 64)] if options.quick else [(3000, 64), (1500, 192)]
     releases = [release_speed(images, side, options.seed) for images, side in sizes_of_folders]
     print_table("A release of a folder", list(releases[0]), [list(row.values()) for row in releases])
@@ -146,7 +225,14 @@ def main() -> None:
         print_table("A fit on GENKI-4K", list(fits[0]), [list(row.values()) for row in fits])
     if options.json:
         write_json(
-            options.json, {"one_pass": passes, "releases": releases, "fits": fits, "threads": torch.get_num_threads()}
+            options.json,
+            {
+                "one_pass": passes,
+                "steps": steps,
+                "releases": releases,
+                "fits": fits,
+                "threads": torch.get_num_threads(),
+            },
         )
 
 

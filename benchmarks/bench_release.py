@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,12 +24,14 @@ from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.table_files.formats import type_word
 from lowtide.table_files.reading import schema_of
 from lowtide.table_files.writing import Writer
+from lowtide.tables.bands import Bands
 from lowtide.tables.encoder import read_table
 from lowtide.tables.hider import TableHider
 from lowtide.tables.mechanism import TableMechanism
+from lowtide.tables.merging import Groups, Merging
 from lowtide.tables.policies import FixedColumns
 
-Task = Literal["release", "plain", "schema"]
+Task = Literal["release", "merge", "plain", "schema"]
 
 _SECRET = "sex"
 _HIDDEN = ("age", "capital", "education", "relationship", "occupation")
@@ -38,7 +41,10 @@ _BATCH = 65_536  # rows written and decoded at once, as `lowtide.table_files` do
 _BLOCK = 1 << 20  # bytes of CSV read at once, the same
 _REPEATS = 3
 _SUFFIXES = (".csv", ".parquet")
-_TASKS: tuple[Task, ...] = ("plain", "release", "schema")
+_MERGE = "merge.json"  # the plan that merges, beside the other
+_TASKS: tuple[Task, ...] = ("plain", "release", "merge", "schema")
+_BANDS = {"age": (30.0, 45.0, 65.0), "hours": (35.0, 40.0), "capital": (1.0, 5_000.0), "wage": (15.0, 20.0, 25.0)}
+_JOINED = ("education", "country")  # into groups of four values
 _SPEED, _MEMORY = 0.5, 1.3  # the ratios that are asked for
 
 
@@ -76,20 +82,34 @@ def write_rows(path: Path, rows: int, seed: int) -> None:
             writer.write(table)
 
 
-def make_plan(path: Path, seed: int) -> None:
-    """Write a plan that redacts five columns, made from a sample; its card is that of a short fit."""
+def merging() -> Merging:
+    """Four numbers in bands, and two columns of text with their categories joined."""
+    merges: dict[str, Bands | Groups] = {name: Bands.of(cuts, whole=name != "wage") for name, cuts in _BANDS.items()}
+    for name in _JOINED:
+        values = tuple(f"{name} number {j}" for j in range(_CATEGORIES[name]))
+        groups = tuple(j // 4 for j in range(len(values)))
+        labels = tuple(f"{values[start]} or others" for start in range(0, len(values), 4))
+        merges[name] = Groups(values, groups, labels)
+    return Merging(merges)
+
+
+def make_plan(path: Path, seed: int, merged: Merging | None = None) -> None:
+    """Write a plan that redacts five columns, or merges six and redacts two; its card is that of a short fit."""
     sample = next(draw(_SAMPLE, seed + 1))
+    columns = {field.name: type_word(field.type) for field in sample.schema}
     x, s = sample.drop_columns(_SECRET), sample[_SECRET].to_numpy(zero_copy_only=False)
+    if merged is not None:
+        x = merged.apply(x).table
     rows, encoder = read_table(x)
     features = encoder.features()
-    mechanism = TableMechanism.build(encoder, features, rows, kind="redact")
-    hidden = np.isin(features.names, _HIDDEN)
-    keep = [name for name in features.names if name not in _HIDDEN]
+    mechanism = replace(TableMechanism.build(encoder, features, rows, kind="redact"), merging=merged)
+    gone = [name for name in _HIDDEN if merged is None or name not in merged.columns]
+    hidden = np.isin(features.names, gone)
+    keep = [name for name in features.names if name not in gone]
     # Everything is either kept or hidden, so that nothing has to be searched.
     tide = TIDE(max_steps=80, folds=2, progress=False, random_state=seed)
-    card = Obfuscator(tide, keep=keep, hide=list(_HIDDEN), budget=1.0, progress=False).fit(x, s).card_
+    card = Obfuscator(tide, keep=keep, hide=gone, budget=1.0, progress=False).fit(x, s).card_
     plan = FixedColumns(features, hidden, (), np.full(len(features), np.nan))
-    columns = {field.name: type_word(field.type) for field in sample.schema}
     layout: dict[str, object] = {"columns": columns, "blank": [], "kept": [], "utility": None}
     Plan("tables", _SECRET, layout, TableHider(plan, mechanism, card)).save(path)
 
@@ -123,9 +143,9 @@ def processor_seconds() -> float:
 
 def work(task: Task, source: Path, target: Path, plan: Path) -> tuple[float, float, float, float]:
     """Seconds of a task, the most memory before it and after it, and seconds of the processor."""
-    made, before = Plan.load(plan), peak_megabytes()
+    made, before = Plan.load(plan.with_name(_MERGE) if task == "merge" else plan), peak_megabytes()
     start, spent = time.perf_counter(), processor_seconds()
-    if task == "release":
+    if task in ("release", "merge"):
         release(source, made, target, progress=False)
     elif task == "plain":
         copy(source, target)
@@ -168,6 +188,9 @@ def measure(suffix: str, sizes: tuple[int, int], plan: Path, seed: int) -> dict[
         "plain, s": seconds["plain"],
         "speed ratio": seconds["plain"] / seconds["release"],
         "speed ratio by processor time": processor["plain"] / processor["release"],
+        "merging, s": seconds["merge"],
+        "speed ratio of merging": seconds["plain"] / seconds["merge"],
+        "the same by processor time": processor["plain"] / processor["merge"],
         "peak, MB": much,
         f"peak at {sizes[0]:,} rows, MB": little,
         "memory ratio": much / little,
@@ -183,6 +206,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         plan = Path(folder) / "plan.json"
         make_plan(plan, options.seed)
+        make_plan(plan.with_name(_MERGE), options.seed, merging())
         results = [measure(suffix, sizes, plan, options.seed) for suffix in _SUFFIXES]
     rows = [[name, *(result[name] for result in results)] for name in results[0]]
     note = f"plain: pyarrow reads and writes the same file; must be: speed >= {_SPEED}, memory <= {_MEMORY}"

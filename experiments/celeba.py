@@ -1,8 +1,9 @@
-"""CelebA (paper, Table 2) on the faces given. The smile is hidden, the gender is to stay readable.
+"""CelebA (paper, Table 2 and Fig. 2) on the faces given. The smile is hidden, the gender is to stay readable.
 
-The paper's rule, our fixed policies, an adversarially learnt filter (Bertran et al. 2019) and hiding the lower half are
-read by attackers that know clean faces only, as in the paper, and by attackers retrained on the release. Only the rival
-knows what the release should be useful for. Everything is learnt from the training faces and tested on all others.
+The paper's rule by its own network and by our density, our fixed policies, an adversarially learnt filter (Bertran et
+al. 2019) and hiding the lower half are read by attackers that know clean faces only, as in the paper, and by attackers
+retrained on the release. Only the rival knows what the release should be useful for. Everything is learnt from the
+training faces and tested on all others. A run that was stopped goes on from its folder --work.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import argparse
 import multiprocessing
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import asdict, dataclass
@@ -22,10 +22,12 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from celeba_releases import SECRET, UTILITY, WAYS, Made, Read, Setup, faces, labels, make, read_label
+from celeba_releases import SECRET, UTILITY, WAYS, Made, Read, Setup, faces, labels, leaking, make, read_label
 from common import contact_sheet
+from lowtide.density.objectives import fingerprint
 from lowtide.errors import LowtideError
 from lowtide.report.console import parse_arguments, print_table, write_json
+from peers.paper_images import FILLS
 from plots import Series, plot_frontiers
 
 # Table 2 of the paper, in percent: emotion and gender, by attackers that were never retrained.
@@ -40,6 +42,7 @@ PAPER = {
 }
 PAPER_RIVAL = ((85.59, 92.53), (76.40, 91.20), (70.88, 89.77), (68.60, 89.47))  # its settings are not stated
 SHOWN = 6  # faces on the sheet
+NATIVE = (178, 218)  # pixels, as the paper has them
 
 
 @dataclass(frozen=True)
@@ -55,12 +58,14 @@ def main() -> None:
     """Make, judge and compare all releases."""
     options = arguments()
     start = monotonic()
-    with tempfile.TemporaryDirectory(prefix="celeba-") as folder:
-        setup = Setup(options.data, options.size, options.quick, options.seed, Path(folder))
-        rows = judged(setup)
-        guesses = guess(setup, SECRET), guess(setup, UTILITY)
-        if options.faces is not None:
-            draw_faces(setup, [row.made for row in rows], options.faces)
+    settings = options.size, options.quick, options.seed, options.epochs, options.fill
+    shelf = options.work / fingerprint(str(options.data), *settings)[:12]
+    shelf.mkdir(parents=True, exist_ok=True)
+    setup = Setup(options.data, options.size, options.quick, options.seed, shelf, options.epochs, options.fill)
+    rows = judged(setup, options.ways)
+    guesses = guess(setup, SECRET), guess(setup, UTILITY)
+    if options.faces is not None:
+        draw_faces(setup, [row.made for row in rows], options.faces)
     print_results(rows, guesses)
     claims = compare(rows)
     for claim in claims:
@@ -77,14 +82,19 @@ def main() -> None:
 
 
 def arguments() -> argparse.Namespace:
-    """The options of every experiment, and two of this one."""
+    """The options of every experiment, and those of this one."""
     own = argparse.ArgumentParser(add_help=False, usage=argparse.SUPPRESS)
-    own.add_argument("--size", type=_size, default=None, metavar="WxH", help="bring the faces to this size (64x80)")
+    own.add_argument("--size", type=_size, default=NATIVE, metavar="WxH", help="bring the faces to this size (178x218)")
+    own.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="leave other ways to hide out")
+    own.add_argument("--epochs", type=int, default=20, help="of the paper's network (the paper's are 100)")
+    own.add_argument("--fill", choices=FILLS, default="mean face", help="what it sees of patches still to come")
+    own.add_argument("--work", type=Path, default=Path("celeba-work"), help="folder from which a stopped run goes on")
     own.add_argument("--faces", type=Path, metavar="FILE", help="draw some faces as released; not for publication")
     mine, rest = own.parse_known_args()
     options = parse_arguments(f"{__doc__}\n{own.format_help().replace('options:', 'more options:')}", rest)
-    options.size = mine.size or ((32, 40) if options.quick else (64, 80))
-    options.faces = mine.faces
+    for name, value in vars(mine).items():
+        setattr(options, name, value)
+    options.ways = list(dict.fromkeys(["by hand", *options.ways]))  # clean faces are the start of every curve
     _check(options.json, options.faces)
     return options
 
@@ -103,7 +113,7 @@ def _size(text: str) -> tuple[int, int]:
     return int(width), int(height)
 
 
-def judged(setup: Setup) -> list[Row]:
+def judged(setup: Setup, ways: Sequence[str]) -> list[Row]:
     """All releases with what attackers read of both labels; two processes work on them."""
     faces(setup)  # says what is wrong with the data before anything starts
     context = multiprocessing.get_context("spawn")
@@ -111,7 +121,7 @@ def judged(setup: Setup) -> list[Row]:
     every: list[Made] = []
     read: dict[tuple[str, str], Read] = {}
     try:
-        making: list[Future[list[Made]]] = [pool.submit(make, setup, way) for way in WAYS]
+        making: list[Future[list[Made]]] = [pool.submit(make, setup, way) for way in ways]
         reading: dict[Future[Read], tuple[Made, str]] = {}
         while making or reading:
             waiting: list[Future[Any]] = [*making, *reading]
@@ -150,10 +160,16 @@ def guess(setup: Setup, name: str) -> float:
 
 
 def draw_faces(setup: Setup, every: Sequence[Made], path: Path) -> None:
-    """Some test faces as they were and as released (paper, Fig. 2)."""
+    """Some test faces as they were, what their patches tell, and as released (paper, Fig. 2)."""
     some = np.flatnonzero(~faces(setup).train)[:SHOWN]
-    rows = [(f"{made.method}, {made.setting}", list(np.load(made.file, mmap_mode="r")[some])) for made in every]
-    contact_sheet(rows, path, title="Faces as released; not for publication", bar=False)
+    plain = str.maketrans({"ε": "eps", "λ": "lambda", "∞": "none"})  # the font of sheets has no Greek letters
+    rows = [
+        (f"{made.method}, {made.setting.translate(plain)}", list(np.load(made.file, mmap_mode="r")[some]))
+        for made in every
+    ]
+    if any(made.method == "paper" for made in every):
+        rows[1:1] = leaking(setup, some)
+    contact_sheet(rows, path, title="Faces as released; not for publication", most=1.0, unit="nats")
 
 
 def compare(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -216,6 +232,8 @@ def print_results(rows: Sequence[Row], guesses: tuple[float, float]) -> None:
         "smile, gender. Its rival: " + ", ".join(f"{e:.2f}/{g:.2f}" for e, g in PAPER_RIVAL),
     )
     own = [(row, row.made.own) for row in rows if row.made.own is not None]
+    if not own:
+        return
     print_table(
         "The rival by its own networks on the test faces, and by fresh ones",
         ["k, nats", "told, nats", "own adversary %", "fresh attacker %", "own classifier %", "fresh classifier %"],

@@ -1,13 +1,15 @@
 """Releases of the CelebA faces, made and judged in worker processes.
 
-Every function here can be sent to another process: it opens the faces by itself, and releases travel as files.
+Every function here can be sent to another process: it opens the faces by itself, and releases travel as files. What is
+done stays on the shelf, a folder, so that a run that was stopped goes on from there.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from time import monotonic
@@ -15,21 +17,31 @@ from typing import Any, Literal
 
 import numpy as np
 
-from image_frontiers import Faces, Judge, hide, load
+from image_frontiers import Faces, Judge, hide, kept_by, load
 from lowtide import TIDE, Obfuscator
 from lowtide.density.artefact import Density
 from lowtide.errors import LowtideError
-from lowtide.images.encoder import Grid, Stack
+from lowtide.files import write_whole
+from lowtide.images.encoder import Chosen, Grid, Stack
+from lowtide.images.heatmaps import heat
 from lowtide.images.mechanism import FixedPatches
+from lowtide.images.paper import PaperImages
 from lowtide.images.planner import ImageSettings
 from lowtide.labels import read_classes
-from lowtide.types import Ints
+from lowtide.report.console import write_json
+from lowtide.types import Floats32, Ints
+from peers import paper_images
 from peers.adversarial import AdversarialFilter
 from peers.image_hiders import LowerNoise, LowerRedacted
 
 SECRET, UTILITY = "Smiling", "Male"
 PATCH = 2
+QUICK = 40  # faces of a quick look
+BATCH = 64  # of the paper's recipe for CelebA
+ASKED = 20  # faces whose prefixes are kept together
 THRESHOLDS = (0.8, 0.7, 0.6, 0.5)
+SHOWN_AT = 0.74  # ε of the paper's Fig. 2
+OURS = "the rule, our density"
 LIMITS = (0.5, 0.3, 0.2, 0.1, 0.001)  # of the rival, in nats
 REDACTED, NOISED = (0.95, 0.9, 0.8, 0.6, 0.3), (0.8, 0.5)  # shares of pixels that fixed policies keep
 
@@ -43,7 +55,9 @@ class Setup:
         size: width and height they are brought to.
         quick: whether to use few faces and settings.
         seed: of everything.
-        shelf: folder for releases.
+        shelf: folder for releases, and for what is half done.
+        epochs: of the paper's network.
+        fill: what it sees in place of patches still to come.
     """
 
     data: Path | None
@@ -51,6 +65,8 @@ class Setup:
     quick: bool
     seed: int
     shelf: Path
+    epochs: int = 20
+    fill: str = "mean face"
 
 
 @dataclass(frozen=True)
@@ -102,7 +118,7 @@ class Read:
 @lru_cache(maxsize=1)
 def faces(setup: Setup) -> Faces:
     """The faces, with the secret."""
-    return load(setup.data, SECRET, size=setup.size, most=700 if setup.quick else None)
+    return load(setup.data, SECRET, size=setup.size, most=QUICK if setup.quick else None)
 
 
 def labels(setup: Setup, name: str) -> Ints:
@@ -118,18 +134,28 @@ def judge_of(setup: Setup, name: str) -> Judge:
 
 
 def read_label(setup: Setup, made: Made, name: str) -> Read:
-    """Attack one release for one label."""
+    """Attack one release for one label, or read what an earlier run has found."""
+    kept = setup.shelf / f"{made.digest}-{name}.json"
+    if kept.exists():
+        return Read(**json.loads(kept.read_text()))
     start, judge = monotonic(), judge_of(setup, name)
     release = Stack(np.load(made.file))
     best = max(judge.known, key=lambda one: judge.known[one].validation)
     found = judge.read(release)
-    seconds = monotonic() - start
-    return Read(judge.fixed(release)[best], found.right, found.attacker, found.low, found.high, found.bits, seconds)
+    fixed, seconds = judge.fixed(release)[best], monotonic() - start
+    read = Read(fixed, found.right, found.attacker, found.low, found.high, found.bits, seconds)
+    write_json(kept, asdict(read))
+    return read
 
 
 def make(setup: Setup, way: str) -> list[Made]:
-    """Make the releases of one of `WAYS`."""
-    return list(WAYS[way](setup))
+    """Make the releases of one of `WAYS`, or find those of an earlier run."""
+    kept = setup.shelf / f"{way}.json"
+    if kept.exists():
+        return [Made(**{**one, "file": Path(one["file"])}) for one in json.loads(kept.read_text())["made"]]
+    made = list(WAYS[way](setup))
+    write_json(kept, {"made": [{**asdict(one), "file": str(one.file)} for one in made]})
+    return made
 
 
 def by_hand(setup: Setup) -> Iterator[Made]:
@@ -172,21 +198,66 @@ def by_fixed(setup: Setup) -> Iterator[Made]:
 
 
 def by_rule(setup: Setup) -> Iterator[Made]:
-    """The paper's rule: noise of λ = 1 on patches whose density given the raw ones before exceeds ε."""
+    """The paper's rule by our density, which was trained on prefixes."""
     every, start = faces(setup), monotonic()
-    tide = TIDE(features=PATCH, random_state=setup.seed, max_steps=60 if setup.quick else None, progress=False)
+    tide = TIDE(
+        features=PATCH,
+        random_state=setup.seed,
+        max_steps=4 if setup.quick else None,
+        checkpoint=str(setup.shelf / "ours"),
+    )
     density = tide.fit(every.part(True), every.s[every.train]).artefact
     if not isinstance(density, Density):
         raise LowtideError("a finite secret was expected")
     took, peaks = monotonic() - start, []
-    for index in np.array_split(np.arange(len(every.s)), -(-len(every.s) // 128)):
+    for index in np.array_split(np.arange(len(every.s)), -(-len(every.s) // 64)):
         steps = np.asarray(density.conditionals(every.images.read(index)))
         peaks.append(np.abs(steps).max(axis=-1))  # asked once for all ε
-    grid, peak = Grid(*every.images.shape, PATCH), np.concatenate(peaks)
+    yield from _above(setup, OURS, np.concatenate(peaks), took)
+
+
+def by_paper(setup: Setup) -> Iterator[Made]:
+    """The same by the paper's network, trained on whole faces and asked about prefixes over a canvas."""
+    every, start = faces(setup), monotonic()
+    epochs = 1 if setup.quick else setup.epochs
+    critic = paper_images.fit_once(
+        every.part(True), every.s[every.train], setup.shelf, epochs=epochs, batch=BATCH, seed=setup.seed
+    )
+    canvas = paper_images.canvases(every.part(True), [setup.fill], seed=setup.seed)[setup.fill]
+    asked, took = critic.asked(PATCH, canvas), monotonic() - start
+    yield from _above(setup, "paper", _peaks(setup, asked), took)
+
+
+def leaking(setup: Setup, some: Ints) -> list[tuple[str, list[Any]]]:
+    """Rows of a sheet: what patches of some faces tell by the paper's network, and their release as in its Fig. 2."""
+    every, grid = faces(setup), Grid(*faces(setup).images.shape, PATCH)
+    peaks, pixels = _peaks(setup, None)[some], every.images.read(some)
+    few = Faces(Stack(pixels), every.s[some], every.train[some], every.folder)
+    tinted = [heat(face, row, grid, most=1.0) for face, row in zip(pixels, peaks, strict=True)]
+    released = hide(few, grid, peaks > SHOWN_AT, setup.seed).pixels
+    return [("what 2x2 patches tell", tinted), (f"paper, eps = {SHOWN_AT:g}", list(released))]
+
+
+def _peaks(setup: Setup, asked: PaperImages | None) -> Floats32:
+    """What each patch of each face adds at most, (n, m), twenty faces at a time; what an earlier run asked is read."""
+    every, peaks = faces(setup), []
+    for k, index in enumerate(np.array_split(np.arange(len(every.s)), -(-len(every.s) // ASKED))):
+        file = setup.shelf / f"prefixes-{setup.fill}-{k}.npy"
+        if asked is not None and not file.exists():
+            steps = paper_images.conditionals(asked, Chosen(every.images, index))
+            write_whole(file, paper_images.npy_bytes(np.abs(steps).max(axis=-1)))
+        peaks.append(np.load(file))
+    return np.concatenate(peaks)
+
+
+def _above(setup: Setup, method: str, peaks: Floats32, took: float) -> Iterator[Made]:
+    """Releases with noise of λ = 1 on patches whose density (n, m) given the raw ones before exceeds ε."""
+    every = faces(setup)
+    grid = Grid(*every.images.shape, PATCH)
     for epsilon in THRESHOLDS[-1:] if setup.quick else THRESHOLDS:
-        flags = peak > epsilon
-        kept = float(1 - (flags @ grid.sizes).mean() / grid.sizes.sum())
-        yield _keep(setup, "paper", f"ε = {epsilon:g}", kept, hide(every, grid, flags, setup.seed).pixels, seconds=took)
+        flags = peaks > epsilon
+        pixels = hide(every, grid, flags, setup.seed).pixels
+        yield _keep(setup, method, f"ε = {epsilon:g}", kept_by(grid, flags), pixels, seconds=took)
 
 
 def by_rival(setup: Setup) -> Iterator[Made]:
@@ -211,7 +282,7 @@ def by_rival(setup: Setup) -> Iterator[Made]:
         yield _keep(setup, "rival", f"k = {one.limit:g}", 0.0, pixels, seconds=took, own=own)
 
 
-WAYS = {"rival": by_rival, "by hand": by_hand, "fixed": by_fixed, "paper": by_rule}
+WAYS = {"paper": by_paper, "rival": by_rival, "by hand": by_hand, "fixed": by_fixed, "ours": by_rule}
 
 
 def _keep(setup: Setup, method: str, setting: str, kept: float, pixels: Any, **more: Any) -> Made:

@@ -11,8 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from genki import by_rule, fit
-from image_frontiers import Faces, Judge, Judged, hide, kept_by, load
+from image_frontiers import Faces, Judge, Judged, by_rule, fit, hide, kept_by, load
 from lowtide import TIDE, Obfuscator
 from lowtide.errors import LowtideError
 from lowtide.images.mechanism import FixedPatches, all_flags

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import numpy as np
 
+from lowtide import TIDE
 from lowtide.attack import scores
 from lowtide.attack.attackers import Attacker, Together
+from lowtide.density.artefact import Density
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise, row_ids
 from lowtide.errors import LowtideError
 from lowtide.images.attackers import FROM_CLEAN, IMAGE_ATTACKERS, Album, from_clean
 from lowtide.images.dataset import open_images
 from lowtide.images.encoder import Chosen, Grid, Images, Stack
 from lowtide.images.folder import ImageFolder, cached
-from lowtide.images.mechanism import ImageMechanism
+from lowtide.images.mechanism import ImageMechanism, PaperPatches, all_flags
 from lowtide.interface import NATS_PER_BIT
 from lowtide.labels import read_classes
 from lowtide.types import Bools, Ints
 
 FIXED = ("small network",)
+THRESHOLDS = (0.5, 0.6, 0.7, 0.8)  # ε of the paper's tables
 _SMALL = "small network"
 
 
@@ -189,6 +192,43 @@ def hide(faces: Faces, grid: Grid, flags: Any, seed: int, lam: float | None = 1.
     ids = row_ids(np.arange(len(faces.s)), len(faces.s))
     every = faces.images.read(np.arange(len(faces.s)))
     return Stack(mechanism.hide(every, flags, noise=KeyedNoise(key), ids=ids))
+
+
+def fit(faces: Faces, patch: int, quick: bool, seed: int, *, work: Path | None = None) -> tuple[Density, float]:
+    """The density of the training faces, and the bits it has about the test faces.
+
+    Args:
+        faces: the images.
+        patch: the side of patches.
+        quick: whether a few steps will do.
+        seed: of the fit.
+        work: a folder from which a fit that was stopped goes on.
+    """
+    start, steps = monotonic(), 40 if quick else None
+    kept = None if work is None else str(work / f"ours-{patch}")
+    tide = TIDE(features=patch, random_state=seed, max_steps=steps, progress=False, checkpoint=kept)
+    density = tide.fit(faces.part(True), faces.s[faces.train]).artefact
+    if not isinstance(density, Density):
+        raise LowtideError("a finite secret was expected")
+    bits = density.information(faces.part(False), faces.s[~faces.train]).bits.value
+    said = f"patch {patch}: fitted in {monotonic() - start:.0f} s, {bits:.3f} bits on the test faces"
+    print(said, file=sys.stderr, flush=True)
+    return density, bits
+
+
+def by_rule(faces: Faces, judge: Judge, density: Density, patch: int, seed: int) -> list[Judged]:
+    """The releases by the paper's rule with noise of λ = 1, one for every ε."""
+    grid = Grid(*faces.images.shape, patch)
+    none, found, before = np.zeros(len(grid), dtype=bool), list[Judged](), np.zeros(0, dtype=bool)
+    for epsilon in THRESHOLDS:
+        flags = all_flags(faces.images, PaperPatches(density, epsilon, none, none))
+        setting = f"{patch} {epsilon}"
+        if np.array_equal(before, flags):  # the same release, then
+            found.append(replace(found[-1], setting=setting))
+        else:
+            found.append(judge.judge("paper", setting, hide(faces, grid, flags, seed), kept_by(grid, flags)))
+        before = flags
+    return found
 
 
 def kept_by(grid: Grid, flags: Any) -> float:

@@ -26,8 +26,9 @@ from lowtide.images.attackers import IMAGE_ATTACKERS, Album
 from lowtide.images.causal import CausalNet
 from lowtide.images.convnets import paper_cnn, small_cnn
 from lowtide.images.encoder import Grid, Stack
+from lowtide.images.paper import fit_paper_images
 from lowtide.images.region_density import fit_reader
-from lowtide.images.training import Schedule, TrainingImages, fit_paper_images, train_causal, train_masked
+from lowtide.images.training import Schedule, TrainingImages, train_causal, train_masked
 from lowtide.labels import read_classes
 from lowtide.tables.attackers import NetworkLearner
 from lowtide.texts.attackers import EmbeddingNetwork

@@ -12,6 +12,7 @@ from lowtide.interface import Estimate, TextTable
 _JOINERS = "\u200c\u200d"  # emoji and some scripts are spelled with them
 _ACCENTS = 3  # that a letter may carry; towers of them cover the lines above
 _HARMLESS = f"\n\t{_JOINERS}"  # signs that Python does not call printable, and that do not steer a terminal
+_EXACT = 1e-9  # of the last digit: rounding errors do not raise a bound
 _CELL = 'style="text-align:left;padding:.15em .8em .15em 0;vertical-align:top"'
 
 
@@ -38,6 +39,16 @@ def percent(share: float) -> str:
     """One decimal; what is short of everything never becomes 100 %, and what is something never 0 %."""
     value = round(100.0 * share, 1)
     return f"{min(max(value, 0.1), 99.9) if 0 < share < 1 else value:z.1f}\u00a0%"
+
+
+def percent_up(share: float) -> str:
+    """A share that is not exceeded, in percent: rounded up, but not for an error of rounding."""
+    return f"{min(math.ceil(1000 * share - _EXACT) / 10, 100):.1f} %"
+
+
+def nats_up(value: float) -> str:
+    """Nats that are not exceeded, rounded up; a dash where they are infinite."""
+    return "–" if math.isinf(value) else f"{math.ceil(1e4 * value - _EXACT) / 1e4:.4f}"
 
 
 def percents(share: Estimate) -> str:

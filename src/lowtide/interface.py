@@ -124,6 +124,7 @@ class Circumstances:
         learnt_labels: (m,) their secrets.
         tested: (m,) true for those to test.
         elsewhere: whose samples attackers learn from, where these are not the ones they are tested on.
+        groups: (n,) samples of one group are one witness; `None` where each stands for itself.
         subgroups: (n,) samples of one subgroup have one number, from 0; `None` where nobody asked.
         subgroups_of: what divides them.
     """
@@ -136,6 +137,7 @@ class Circumstances:
     learnt_labels: Any = field(default=None, repr=False)
     tested: Bools | None = field(default=None, repr=False)
     elsewhere: Literal["other", "synthetic"] | None = None
+    groups: Labels | None = field(default=None, repr=False)
     subgroups: Labels | None = field(default=None, repr=False)
     subgroups_of: str = ""
 

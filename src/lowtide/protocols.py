@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from numpy.typing import ArrayLike, NDArray
 
@@ -187,17 +187,17 @@ class Modality(Protocol):
     Attributes:
         name: such as `tables`; also what the plan file and a saved density say.
         nouns: what it calls its things.
-        options: a frozen dataclass of what a user may tell about this kind; the command line makes flags from it, and
-            shows its class attribute `default_budget`.
-        policies: names of the policies it has; `policy_for` says which is the default.
-        mechanisms: names of the mechanisms it has; the first is the default.
+        options: a frozen dataclass of what a user may tell; the command line makes flags from it, and shows its class
+            attribute `default_budget`.
+        policies: names of its policies; `policy_for` says which is the default.
+        mechanisms: names of its mechanisms; the first is the default.
         default_budget: what a release may tell when nothing is said, in nats.
         settings: a frozen dataclass of what only the Obfuscator of this kind takes.
         critics: classes of critics it adds to those of `lowtide.density.critics`, by the name they are saved under.
         attackers: makers of attackers (`Maker`, or `Continued`), by name.
         joins_attackers: whether several attackers are also joined into one, "together".
-        cross_fitted_rows: up to how many samples attackers are cross-fitted, so that every sample is tested once; with
-            more of them, or where training is slow, attackers are trained once and tested on a fifth.
+        cross_fitted_rows: up to how many samples attackers are cross-fitted; with more they are tested on a fifth.
+        trained_once: names of attackers that are not cross-fitted, however few samples there are.
     """
 
     name: str
@@ -207,6 +207,7 @@ class Modality(Protocol):
     mechanisms: tuple[str, ...]
     default_budget: float
     settings: type[Any]
+    trained_once: ClassVar[frozenset[str]]
 
     @property
     def critics(self) -> Mapping[str, Any]:

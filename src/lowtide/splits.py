@@ -259,6 +259,7 @@ STREAMS = MappingProxyType(
         "image judged rows": 0x1D6,
         "image attacked rows": 0x1D7,
         "image sequential": 0x5E9,
+        "image shapes": 0x5A4E,
         "image rehearsal": 0x1D15C,
         "image scan": 0x1A5CA,
         "image report": 0x5A3,

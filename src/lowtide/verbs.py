@@ -29,7 +29,7 @@ from lowtide.disclose.standing import Unjudged, judged_by_nobody
 from lowtide.errors import LowtideError, LowtideTypeError, note
 from lowtide.files import Staging
 from lowtide.options import read_options
-from lowtide.protocols import Locks, Matched, Modality
+from lowtide.protocols import Dataset, Locks, Matched, Modality
 from lowtide.report.results import ResultReport
 from lowtide.training import computing_on, resolve_device
 
@@ -106,8 +106,8 @@ def plan(
         seed: of every random draw but the noise of a release.
         progress: whether to draw progress bars; by default only on a terminal.
         **options: `kept` (a share to keep, in place of a budget), `epsilon`, `delta`, `lam`, `certify` (keep the budget
-            against every attacker, by counts), `strict` (refuse anything but a kept budget), `steps`, `device` (as for
-            `scan`), `kind`; and those of the kind. The plan that comes back can be saved, for any number of releases.
+            against every attacker, so surely), `strict` (refuse anything but a kept budget), `steps`, `device` (as for
+            `scan`), `kind`; and those of the kind. The plan can be saved, for any number of releases.
     """
     common = {name: options.pop(name) for name in _COMMON if name in options}
     steps, device = options.pop("steps", None), _device(options)
@@ -226,8 +226,8 @@ def audit(
     """
     if secret is None:
         raise LowtideError("an audit needs the secret: the name of a column of the reference, or its values")
-    gate, device, accepted = read_gate(fail_above), _device(options), options.pop("accept", ())
-    known = find_card(release, card)
+    gate, known, device = read_gate(fail_above), find_card(release, card), _device(options)
+    accepted = tuple(_listed("accept", options.pop("accept", ())))
     modality, said = _kind(release, "audit", options.pop("kind", None), options)
     made = _plan_for(plan, modality)
     _refuse_unordered(known, said)
@@ -240,12 +240,15 @@ def audit(
             gate=gate,
             card=known,
             epsilon=epsilon,
-            unseen=Unseen(_unseen(matched, attackers), tuple(_listed("accept", accepted))),
+            unseen=Unseen(_unseen(matched, attackers), accepted),
             options={"attackers": attackers, "seed": seed, "progress": progress},
         )
-    name = Path(release).name if isinstance(release, (str, os.PathLike)) else data.name
-    title = f"{name}: what it still tells about {data.secret}"
+    title = f"{_name_of(release, data)}: what it still tells about {data.secret}"
     return replace(found, writer=ResultReport(modality, title, data, plan=made, audit=found, card=known))
+
+
+def _name_of(source: Any, opened: Dataset) -> str:
+    return Path(source).name if isinstance(source, (str, os.PathLike)) else opened.name
 
 
 def _device(options: dict[str, Any]) -> str:

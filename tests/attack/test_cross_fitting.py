@@ -8,10 +8,12 @@ from scipy.stats import binom
 
 from lowtide import worlds
 from lowtide.attack.attackers import Calibrated, Part
+from lowtide.attack.cross_fitting import FoldedPanel
+from lowtide.attack.learning_curve import power_law
 from lowtide.attack.panel import attack
 from lowtide.attack.surface import Surface, SurfacedRows
 from lowtide.images.attackers import IMAGE_ATTACKERS, Album
-from lowtide.splits import stratified
+from lowtide.splits import each_set_aside, stratified
 from lowtide.tables.attackers import ATTACKERS
 from lowtide.texts.attackers import TEXT_ATTACKERS, read_pieces
 
@@ -190,13 +192,57 @@ def test_every_attacker_learns_from_its_validation_rows(kind, name):
     assert (after[at] - after[at[0], 1 - at[1]]).mean() > (before[at] - before[at[0], 1 - at[1]]).mean() + 0.1
 
 
-def test_attackers_on_images_are_tested_once_on_a_fifth():
-    rng = np.random.default_rng(2)
-    codes = np.arange(80) % 2
-    images = (rng.integers(0, 60, (80, 12, 12)) + 90 * (codes[:, None, None] * (np.arange(12) < 6))).astype(np.uint8)
-    report = attack(images, codes, attackers=["edges"], progress=False)
-    assert len(report.rows) == 16, "a fifth, once"
-    assert report.headline.accuracy.value > 0.9
+def test_what_takes_long_is_trained_beside_the_first_fold_only_and_also_learns_from_four_fifths():
+    notes = {"quick": [], "slow": []}
+    makers = {name: partial(Calibrated, partial(Noting, notes[name])) for name in notes}
+    rows, codes = np.column_stack([np.arange(100), np.ones(100)]).astype(np.float32), np.arange(100) % 2
+    folds = each_set_aside(codes, None, np.ones(100, dtype=bool), 5, seed=np.random.SeedSequence(0))
+    panel = FoldedPanel(("quick", "slow"), makers, True, frozenset({"slow"}), codes, None, folds, 0, 0.95)
+    answers = panel.pooled(panel.train(rows, panel.names))
+    assert (len(notes["quick"]), len(notes["slow"]), panel.trainings(panel.names)) == (5, 1, 6)
+    for learnt, tested in notes["quick"] + notes["slow"]:
+        assert learnt == set(range(100)) - tested
+        assert len(learnt) == 80
+    assert {name: len(q) for name, q in answers.items()} == {"quick": 100, "slow": 20, "together": 20}
+    np.testing.assert_array_equal(panel.rows[panel.places(answers)["slow"]], sorted(notes["slow"][0][1]))
+    assert [one.accuracy.n for one in panel.scored(answers, "release", "release")] == [100, 20, 20]
+
+
+class MeanShade:
+    """Reads the shade of images; notes which it learnt from and was asked about: the first pixel is their number."""
+
+    def __init__(self, notes, seed):
+        self.notes = notes
+
+    def learn(self, train, validation, prior):
+        self.refit(train, prior)
+
+    def refit(self, rows, prior):
+        self.learnt = self.numbers(rows.rows)
+        shade = self.shade(rows.rows)
+        self.means = np.array([shade[rows.codes == code].mean() for code in (0, 1)])
+
+    def log_scores(self, rows):
+        self.notes.append((self.learnt, self.numbers(rows)))
+        return -(np.abs(self.shade(rows)[:, None] - self.means) / 10)
+
+    def numbers(self, rows):
+        return set(rows.read()[:, 0, 0, 0].tolist())
+
+    def shade(self, rows):
+        return rows.numbers()[:, 1:].mean(axis=1)
+
+
+def test_no_image_is_among_those_its_attacker_learnt_from_and_these_are_four_fifths():
+    rng, codes, notes = np.random.default_rng(2), np.arange(80) % 2, []
+    images = (rng.integers(0, 60, (80, 8, 8)) + 90 * codes[:, None, None]).astype(np.uint8)
+    images[:, 0, 0] = np.arange(80)
+    report = attack(images, codes, attackers=[partial(Calibrated, partial(MeanShade, notes))], progress=False)
+    last = notes[1::2]  # the first answers of each fold are about its validation images
+    assert sorted(number for _, asked in last for number in asked) == list(range(80)) == report.rows.tolist()
+    for learnt, asked in last:
+        assert learnt == set(range(80)) - asked
+    assert report.headline.accuracy.value == 1.0
 
 
 def test_edges_learn_from_their_validation_images():
@@ -220,9 +266,11 @@ class TestLearningCurves:
         s = rng.integers(0, 2, 600)
         x = rng.standard_normal((600, 60)) + 0.3 * np.outer(s, np.arange(60) % 3 == 0)
         curve = attack(x, s, attackers=["logistic regression"], curve=True, progress=False).curve
-        assert (curve.rows, curve.half_rows) == (480, 240)
+        assert [point.rows for point in curve.points] == [60, 120, 240, 480]
+        assert curve.further == 4800
         assert curve.rising
-        assert curve.half.information.value < curve.whole.information.value
+        assert curve.half.attack.information.value < curve.whole.attack.information.value
+        assert curve.information.high > curve.information.value > curve.whole.attack.information.value
 
     def test_one_column_is_read_as_well_from_half_the_rows(self):
         x, s = worlds.shifted_gaussian(2, dimension=1).sample(800, seed=4)
@@ -231,3 +279,57 @@ class TestLearningCurves:
     def test_there_is_none_where_rows_cannot_be_halved(self):
         x, s = np.random.default_rng(5).standard_normal((40, 2)), np.array([0] * 35 + [1] * 5)
         assert attack(x, s, attackers=["logistic regression"], curve=True, progress=False).curve is None
+
+    def test_classes_too_rare_for_an_eighth_leave_the_larger_parts(self):
+        x, s = np.random.default_rng(6).standard_normal((80, 2)), np.array([0] * 60 + [1] * 20)
+        curve = attack(x, s, attackers=["logistic regression"], curve=True, progress=False).curve
+        assert [point.rows for point in curve.points] == [16, 32, 64]
+
+    def test_parts_with_too_few_groups_to_validate_on_are_left_out(self):
+        households = np.repeat(np.arange(20), 8)
+        s, x = households % 2, np.random.default_rng(7).standard_normal((160, 3))
+        options = {"attackers": ["logistic regression"], "curve": True, "progress": False}
+        curve = attack(x, s, groups=households, **options).curve
+        assert [point.rows for point in curve.points] == [64, 128], "a quarter has two households of each class"
+        assert attack(x[:96], s[:96], groups=households[:96], **options).curve is None
+        assert len(attack(x, s, **options).curve.points) == 4, "without households"
+
+    def test_ten_times_the_rows_come_near_the_limit_of_a_world(self):
+        """Twelve independent columns, each of which tells a little: the best attacker is right 90.2 % of the time."""
+        world = worlds.shifted_gaussian(2, dimension=12, shift=0.75)
+        x, s = world.sample(700, seed=1)
+        rng = np.random.default_rng(1)
+        wide = np.column_stack([x, rng.standard_normal((700, 40))])  # and forty that tell nothing, to be learnt as well
+        curve = attack(wide, s, attackers=["logistic regression"], curve=True, progress=False).curve
+        fresh, secret = world.sample(20_000, seed=2)
+        best = (world.density(fresh).argmax(axis=1) == secret).mean()
+        assert curve.points[0].attack.accuracy.value < best - 0.03
+        assert curve.accuracy.low < best < curve.accuracy.high + 0.01
+        assert abs(curve.accuracy.value - best) < 0.04
+        assert abs(curve.information.value - world.information()) < 0.12
+
+    @pytest.mark.parametrize("rate", [0.3, 0.5, 1.0])
+    def test_the_interval_of_an_extrapolation_holds_the_truth_as_often_as_it_says(self, rate):
+        rng, sizes, n = np.random.default_rng(8), np.array([280.0, 560.0, 1120.0, 2240.0]), 2800
+        hits, widths = 0, []
+        for _ in range(100):
+            top, fall = rng.uniform(0.6, 0.95), rng.uniform(0.02, 0.15)
+
+            def law(rows, top=top, fall=fall):
+                return top - fall * (rows / 280.0) ** -rate
+
+            error = np.sqrt(law(sizes) * (1 - law(sizes)) / n)
+            spread = np.outer(error, error) * (0.6 + 0.4 * np.eye(4))  # the same rows test all four
+            drawn = rng.multivariate_normal(law(sizes), spread)
+            found = power_law(sizes, drawn, spread, at=22_400, most=1.0, level=0.9)
+            hits += found.low <= law(22_400.0) <= found.high
+            widths.append(found.high - found.low)
+        assert hits >= binom.ppf(0.001, 100, 0.9)
+        assert np.mean(widths) < 0.07, "and it says something"
+
+    def test_a_flat_curve_stays_where_it_is_and_none_exceeds_what_there_is(self):
+        spread = 1e-6 * np.eye(4)
+        flat = power_law([10, 20, 40, 80], [0.5, 0.5, 0.5, 0.5], spread, at=800, most=1.0, level=0.95)
+        assert 0.498 < flat.low < flat.value < flat.high < 0.53
+        steep = power_law([10, 20, 40, 80], [0.6, 0.7, 0.8, 0.9], spread, at=800, most=1.0, level=0.95)
+        assert steep.high == 1.0

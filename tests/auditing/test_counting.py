@@ -8,11 +8,12 @@ import pytest
 from scipy import sparse
 
 from lowtide import audit
-from lowtide.auditing.counting import CountedRelease, percent_up
+from lowtide.auditing.counting import CountedRelease
 from lowtide.auditing.report import audit_samples
 from lowtide.auditing.verdict import Gate, Unseen
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_fixed
+from lowtide.formatting import percent_up
 from lowtide.tables.modality import TABLES
 from lowtide.texts.modality import TEXTS
 from lowtide.worlds import redundant_bit

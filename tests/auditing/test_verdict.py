@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.attack.cross_fitting import LearningCurve
+from lowtide.attack.learning_curve import LearningCurve, LearningPoint
 from lowtide.attack.panel import AttackReport
 from lowtide.auditing.verdict import Gate, give_verdict
 from lowtide.errors import LowtideError
@@ -145,7 +145,9 @@ def test_an_estimate_that_rests_on_few_rows_is_distrusted():
 
 def a_curve(more, less, **rises):
     whole, half = (attack(accuracy, estimate(information)) for accuracy, information in (more, less))
-    return LearningCurve(1200, 600, whole, half, **{"reads_more": False, "right_more": False, **rises})
+    points = (LearningPoint(600, half), LearningPoint(1200, whole))
+    further = Estimate(0.62, 0.6, 0.65, 400), Estimate(0.09, 0.08, 0.1, 400)
+    return LearningCurve(points, 12_000, *further, **{"reads_more": False, "right_more": False, **rises})
 
 
 class TestWeakAudits:
@@ -168,10 +170,20 @@ class TestWeakAudits:
         right = replace(report(), curve=a_curve((0.59, 0.05), (0.57, 0.04), right_more=True))
         assert give_verdict(right, rows="texts").weak == (
             "This audit is weak: an attacker with more texts would read more (59 % right having learnt from 1,200, "
-            "57 % from 600)."
+            "57 % from 600; extrapolated to 12,000: 62 % [60 %, 65 %])."
         )
         told = replace(report(), curve=a_curve((0.59, np.log(2) / 10), (0.6, np.log(2) / 20), reads_more=True))
-        assert "(0.1000 bits having learnt from 1,200, 0.0500 from 600)" in give_verdict(told).weak
+        assert "(0.1000 bits having learnt from 1,200, 0.0500 from 600; extrapolated" in give_verdict(told).weak
+
+
+def test_a_verdict_says_who_was_trained_once():
+    quiet = give_verdict(report())
+    assert quiet.training is None, "nobody knows"
+    folded = replace(report(), learnt=1, places={"network": np.array([0])})
+    assert give_verdict(folded, rows="images").training == (
+        "Each attacker learnt from 1 images and was tested on 2, cross-fitted; those trained once (network) on 1 of "
+        "these."
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,14 @@ import torch
 from lowtide import worlds
 from lowtide.attack import scores
 from lowtide.attack.attackers import Held, Together
+from lowtide.attack.lower_bound import audit_divergence
 from lowtide.attack.panel import attack
 from lowtide.errors import LowtideError
-from lowtide.images import attackers
+from lowtide.images import attackers, pattern_attackers
 from lowtide.images.attackers import FROM_CLEAN, IMAGE_ATTACKERS, Album, edges_and_shades
 from lowtide.images.convnets import to_input
 from lowtide.images.encoder import Grid, Stack
+from lowtide.images.pattern_attackers import local_patterns
 
 SIZE = 16
 WORLD = worlds.drawn_faces(SIZE)
@@ -39,6 +41,7 @@ def judged(attacker, images, s):
 
 
 STEPS = {"paper's network": 100}  # enough to read the smile; the others take their own 200
+LEAST = {"local patterns": (0.75, 0.4)}  # 16 × 16 pixels are 4 × 4 of every cell
 
 
 @cache
@@ -54,8 +57,9 @@ def trained(name):
 def test_attacker_reads_a_smile_and_nothing_once_every_leaking_patch_is_hidden(name, monkeypatch):
     (images, s), (fresh, secret) = faces(400, 0), faces(1000, 1)
     right, information = judged(trained(name), fresh, secret)
-    assert right.value > 0.8, "the best possible is 0.86"
-    assert information.value > 0.6 * WORLD.information()
+    often, share = LEAST.get(name, (0.8, 0.6))
+    assert right.value > often, "the best possible is 0.86"
+    assert information.value > share * WORLD.information()
 
     monkeypatch.setattr(attackers, "_FEWEST_STEPS", 40)
     hidden = np.ones(len(Grid(SIZE, SIZE, 3, 4)), dtype=bool)
@@ -84,15 +88,15 @@ def test_attacker_distinguishes_left_from_right(name, monkeypatch):
 
 
 def test_the_panel_attacks_images_and_says_who_is_strongest():
-    images, s = faces(700, 2)
+    images, s = faces(500, 2)
     hidden = without(images, WORLD.leaking_patches())
-    test = np.arange(700) % 7 < 3
+    test = np.arange(500) % 5 < 1
     report = attack(Stack(hidden), s, clean=images, test=test, attackers=["edges"], progress=False)
     again = attack(hidden, s, clean=images, test=test, attackers=["edges"], progress=False)
     np.testing.assert_array_equal(report.probabilities, again.probabilities)
     assert report.strongest == report.strongest_clean == "edges"
     assert report.headline_clean.accuracy.value > 0.75 > report.headline.accuracy.value
-    assert len(report.codes) == 300
+    assert len(report.codes) == 100
     assert report.headline_fixed.target == "release"
 
 
@@ -170,15 +174,65 @@ class Film:
 
 
 def test_many_images_are_read_batch_by_batch(monkeypatch):
-    images, s = faces(400, 5)
+    images, s = faces(200, 5)
     small = Film(images)
     attack(small, s, attackers=["edges"], progress=False)
-    assert small.largest == 400, "few enough to be kept"
+    assert small.largest == 200, "few enough to be kept"
     monkeypatch.setattr(attackers, "_IN_MEMORY", 1000)
     large = Film(images)
     report = attack(large, s, attackers=["edges"], progress=False)
     assert large.largest <= 128
-    assert report.headline.accuracy.value > 0.75
+    assert report.headline.accuracy.value > 0.7
+
+
+def test_quick_attackers_are_cross_fitted_and_networks_trained_once(monkeypatch):
+    monkeypatch.setattr(attackers, "_FEWEST_STEPS", 10)
+    images, s = faces(100, 9)
+    quick = ["oriented gradients", "local patterns"]
+    report = attack(images, s, attackers=[*quick, "small network"], curve=True, progress=False)
+    tested = {one.attacker: one.accuracy.n for one in report.retrained}
+    once = dict.fromkeys(("small network", "together"), 20)
+    assert tested == {**dict.fromkeys((*quick, "together, cross-fitted"), 100), **once}
+    assert report.learnt == 80
+    assert report.curve.whole.attack.attacker in quick
+    assert [point.rows for point in report.curve.points] == [10, 20, 40, 80]
+    bound = audit_divergence(report, 0.1)
+    assert bound.n == 100, "whoever it rests on"
+
+
+def test_many_images_are_compared_with_landmarks_among_them(monkeypatch):
+    """The approximation reads as much as the kernel between all pairs."""
+    (images, s), (fresh, secret) = faces(400, 0), faces(1000, 1)
+    exact = judged(trained("oriented gradients"), fresh, secret)[1].value
+    monkeypatch.setattr(pattern_attackers, "_EXACT", 50)
+    monkeypatch.setattr(pattern_attackers, "_LANDMARKS", 150)
+    rough = IMAGE_ATTACKERS["oriented gradients"](0).fit(Album.of(images), s)
+    assert judged(rough, fresh, secret)[1].value > 0.8 * exact
+
+
+def test_three_classes_are_read_from_colour_and_from_grey():
+    """Shades of one channel, and of a grey image, at sizes that no cell divides."""
+    rng, s = np.random.default_rng(3), np.arange(150) % 3
+    for channels, size in ((3, (21, 13)), (1, (140, 9))):
+        images = rng.integers(0, 80, (150, *size, channels), dtype=np.uint8)
+        images[..., 0] += (60 * s).astype(np.uint8)[:, None, None]
+        for name in ("oriented gradients", "local patterns"):
+            attacker = IMAGE_ATTACKERS[name](0).fit(Album.of(images[:90]), s[:90])
+            assert judged(attacker, images[90:], s[90:])[0].value > 0.95
+
+
+def test_a_pattern_says_which_neighbours_are_brighter():
+    flat = np.full((1, 16, 16, 1), 90, np.uint8)
+    spot = flat.copy()
+    spot[0, 5, 5] = 200
+    nothing, one = (local_patterns(to_input(image))[0].numpy() for image in (flat, spot))
+    assert nothing.shape == (64 + 2 * 59 * 16,)
+    patterns = nothing[64:].reshape(2, 16, 59)
+    np.testing.assert_allclose(patterns.sum(axis=2), 1.0)
+    assert (patterns.max(axis=2) == 1.0).all(), "a flat image has one pattern everywhere"
+    changed = np.flatnonzero((one[64:].reshape(2, 16, 59) != patterns).any(axis=(0, 2)))
+    assert set(changed) <= {0, 1, 4, 5}, "the cells around the spot"
+    assert 5 in changed
 
 
 def test_edges_have_a_direction_and_shades_a_place():

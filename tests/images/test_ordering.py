@@ -11,7 +11,7 @@ from lowtide.errors import LowtideError
 from lowtide.images.attackers import edges_and_shades
 from lowtide.images.convnets import to_input
 from lowtide.images.encoder import Grid
-from lowtide.images.planning import Spread, Units, showing_order
+from lowtide.images.planning import Spread, Units, _Shown, showing_order
 from lowtide.images.planning_attackers import CELLS, Thumbnails, at_places, by_kind, placed
 
 NONE = np.zeros(0, dtype=np.intp)
@@ -109,6 +109,38 @@ def test_units_join_what_lies_together(patch: int, mirror: bool) -> None:
     if patch == 8 and not mirror:
         assert np.array_equal(units.of_place.reshape(16, 16)[::2, ::2].ravel(), units.of_patch)
         assert len(units) == 64
+
+
+def test_what_noise_adds_by_chance_is_taken_off() -> None:
+    """Features that have nothing to do with the secret add to d² of few images, and nothing beyond chance."""
+    rng, s, n = np.random.default_rng(3), np.arange(60) % 2, 60
+    plain, beyond = [], []
+    for _ in range(300):
+        x = rng.standard_normal((n, 6))
+        means = np.stack([x[s == k].mean(axis=0) for k in (0, 1)])
+        centred = x - means[s]
+        scale = centred.std(axis=0)
+        within = (centred / scale).T @ (centred / scale) / n + np.eye(6)
+        between = (means - x.mean(axis=0)).T / scale[:, None] * np.sqrt(0.5)
+        for found, chance in ((plain, 0.0), (beyond, 1 / n)):
+            found.append(
+                _Shown(Spread(within, between, np.zeros(6, dtype=int), chance), np.zeros(1, dtype=int)).adds(0)
+            )
+    error = np.std(plain) / np.sqrt(300)
+    assert np.mean(plain) > 10 * error
+    assert abs(np.mean(beyond)) < 4 * error
+
+
+def test_a_plain_background_does_not_spoil_the_moments() -> None:
+    """Where nearly all images are the same, rounding must not turn a variance negative."""
+    rng = np.random.default_rng(2)
+    pixels, codes = np.full((300, 32, 32, 3), 204, dtype=np.uint8), np.arange(300) % 2
+    pixels[:, 8:24, 8:24] = rng.integers(0, 256, (300, 16, 16, 3))
+    pixels[::50, 2, 3] += 1
+    data = Thumbnails(pixels, np.full_like(pixels, 128), codes, np.array([0.5, 0.5]), 1, np.arange(300))
+    within = Spread.of(data, mirror=False).within
+    assert np.diag(within).min() > 0.99
+    assert np.linalg.eigvalsh(within[::4, ::4])[0] > 0.9
 
 
 def test_moments_are_those_of_the_features() -> None:

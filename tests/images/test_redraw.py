@@ -221,6 +221,29 @@ def test_a_fill_is_the_same_in_any_order_and_for_a_saved_hider(filled, tmp_path)
         filled.transform(x[:3])
 
 
+def test_regions_change_places_at_the_size_of_each_image(made, key, tmp_path):
+    x, s = faces(80)
+    source = tmp_path / "faces"
+    source.mkdir()
+    lines = ["file_name,mood"]
+    for row, (image, mood) in enumerate(zip(x[..., 0], s, strict=True)):
+        Image.fromarray(image).resize(((32, 32), (48, 40))[row % 2]).save(source / f"{row:03}.png")
+        lines.append(f"{row:03}.png,{mood}")
+    (source / "metadata.csv").write_text("\n".join(lines))
+    small = replace(made, layout={"resize": [16, 16], "grey": False, "kept": []})
+    out = release(source, small, tmp_path / "shared", key_file=key, progress=False)
+    region, changed = made.hider.policy.region.mask, 0
+    for path in sorted(source.glob("*.png")):
+        before, after = (np.asarray(Image.open(place / path.name)) for place in (source, out.data))
+        assert after.shape == before.shape
+        row, column = ((2 * np.arange(side) + 1) * 16 // (2 * side) for side in before.shape)
+        inside = region[row[:, None], column]
+        np.testing.assert_array_equal(after[~inside], before[~inside])
+        changed += bool((after != before).any())
+    assert 0 < changed < 80
+    assert out.card.changed == pytest.approx(changed / 80 * region.mean(), abs=1e-3)
+
+
 # ── regions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -178,7 +178,7 @@ class Parsed(HTMLParser):
 
 class TestMaps:
     def test_sections(self, page):
-        expected = ("verdict", "maps", "tradeoff", "attacks", "divergence", "change", "samples", "reading")
+        expected = ("verdict", "maps", "tradeoff", "attacks", "learning", "divergence", "change", "samples", "reading")
         read = Parsed(page)
         assert read.sections() == expected
         assert [attrs["href"] for tag, attrs in read.tags if tag == "a"] == [f"#{name}" for name in expected[1:]]
@@ -372,7 +372,8 @@ class TestHarmless:
 class TestFiles:
     def test_maps_are_written_and_single_images_marked(self, report, tmp_path):
         written = write_report(report, tmp_path / "r.html", figures=tmp_path / "figures")
-        names = ["map.png", "hidden.png", "tradeoff.svg", "attacks.svg", "divergence.svg", "samples.png"]
+        charts = ["tradeoff.svg", "attacks.svg", "learning.svg", "divergence.svg"]
+        names = ["map.png", "hidden.png", *charts, "samples.png"]
         assert [path.name for path in written[1:]] == names
         assert {path.name for path in (tmp_path / "figures").iterdir()} == set(names)
         leakage = {path.name: Image.open(path).text["Description"] for path in written[1:] if path.suffix == ".png"}

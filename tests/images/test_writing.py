@@ -282,7 +282,7 @@ def test_every_image_is_written_exactly_once(tmp_path):
         writer.write(np.arange(3), pixels[:3])
         with pytest.raises(LowtideError, match="written already"):
             writer.write(np.array([2]), pixels[2:3])
-        with pytest.raises(LowtideError, match=r"bytes of shape \(1, 6, 8, 3\), got float64"):
+        with pytest.raises(LowtideError, match=r"bytes of shape \(6, 8, 3\), got float64"):
             writer.write(np.array([3]), pixels[3:4] / 255)
         writer.write(np.array([4, 3]), pixels[[4, 3]])
     np.testing.assert_array_equal(everything(open_images(tmp_path / "b")), pixels)

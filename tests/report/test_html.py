@@ -33,6 +33,7 @@ SECTIONS = (
     "leaks",
     "tradeoff",
     "attacks",
+    "learning",
     "divergence",
     "exposed",
     "measures",
@@ -203,10 +204,18 @@ class TestWhatItHolds:
         assert all(f"<li>{escape(name)}</li>" in section for name in np.array(survey.features)[survey.chosen])
 
     def test_every_attack_is_in_the_table(self, survey, page):
-        section = page[page.index('id="attacks"') : page.index('id="divergence"')]
+        section = page[page.index('id="attacks"') : page.index('id="learning"')]
         assert section.count('<th scope="row">') == 7
         assert "At ε = 0.1 the attack proves" in section
         assert "E<sub>γ</sub>" in section
+
+    def test_the_learning_curve_names_every_number_of_rows_and_is_not_called_a_bound(self, survey, page):
+        section = page[page.index('id="learning"') : page.index('id="divergence"')]
+        curve = survey.audit.attacks.curve
+        for rows in (*(point.rows for point in curve.points), curve.further):
+            assert f"{rows:,}" in section
+        assert "an extrapolation, not a bound" in section
+        assert "extrapolated by a power law" in section
 
     def test_change_and_utility(self, page):
         section = Page(page).text
@@ -233,7 +242,7 @@ class TestWithoutSomeData:
             ((), ("verdict", "reading")),
             (("scan",), ("verdict", "leaks", "reading")),
             (("curve", "features"), ("verdict", "tradeoff", "reading")),
-            (("audit",), (SECTIONS[0], *SECTIONS[3:10], "exposed-rows", "reading")),
+            (("audit",), (SECTIONS[0], *SECTIONS[3:11], "exposed-rows", "reading")),
             (("card",), ("verdict", "attacks", "divergence", "card", "reading")),
             (("scan", "card"), ("verdict", "leaks", "attacks", "divergence", "card", "reading")),
         ],
@@ -353,14 +362,14 @@ class TestHarmless:
     def test_charts_have_a_role_and_a_title(self, page):
         read = Page(page)
         drawings = [attrs for tag, attrs in read.tags if tag == "svg" and attrs.get("class") == "chart"]
-        assert len(drawings) == 6
+        assert len(drawings) == 8
         assert all(attrs["role"] == "img" for attrs in drawings)
 
 
 class TestFiles:
     def test_page_and_figures(self, page, written):
         assert written[0].read_text() == page
-        drawn = ["leaks", "tradeoff", "attacks", "divergence", "exposed", "every-attacker"]
+        drawn = ["leaks", "tradeoff", "attacks", "learning", "divergence", "exposed", "every-attacker"]
         assert [path.name for path in written[1:]] == [f"{name}.svg" for name in drawn]
         assert all(path.stat().st_size > 5_000 for path in written)
         folder = written[0].parent

@@ -116,7 +116,7 @@ class TestCertified:
         rng = np.random.default_rng(1)
         x, s = _copies(3000, [0.5])
         x = np.concatenate([x, rng.standard_normal((3000, 1))], axis=1)
-        planned = Obfuscator(TIDE(**TIDE_OPTIONS), budget=0.05, certify=True, progress=False).fit(x, s)
+        planned = Obfuscator(TIDE(**TIDE_OPTIONS), budget=0.05, certify=0.95, progress=False).fit(x, s)
         assert planned.policy_.hidden.tolist() == [False, True]
         assert planned.card_.standing.state == "kept"
         assert planned.card_.bound.information <= 0.05
@@ -134,7 +134,7 @@ class TestCertified:
     def test_it_is_refused_where_nothing_can_be_counted(self, option):
         x, s = _copies(200, [0.3])
         with pytest.raises(LowtideError, match="counted from columns as they are"):
-            Obfuscator(certify=True, progress=False, settings=TableSettings(), **option).fit(x, s)
+            Obfuscator(certify=0.95, progress=False, settings=TableSettings(), **option).fit(x, s)
 
 
 def test_a_second_look_at_the_judged_rows_widens_the_interval():

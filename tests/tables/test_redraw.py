@@ -184,7 +184,7 @@ def test_redraw_is_the_default_for_tables_that_hold_the_secret_and_only_for_them
 
     frame = survey(60)[["party", "age", "vote"]]
     assert policy() == policy(frame) == policy(frame, budget=0.2) == policy(frame, budget="0.1bits") == "redraw"
-    for asked in ({"mechanism": "gaussian"}, {"kept": 0.5}, {"certify": True}, {"budget": "60%"}, {"hide": ["age"]}):
+    for asked in ({"mechanism": "gaussian"}, {"kept": 0.5}, {"certify": 0.95}, {"budget": "60%"}, {"hide": ["age"]}):
         assert policy(frame, **asked) == "fixed"
     assert policy(frame.drop(columns="vote"), secret=frame["vote"].to_numpy()) == "fixed", "it is not in the table"
     with pytest.warns(LowtideNote, match="some have fewer, so columns are hidden instead"):

@@ -113,6 +113,14 @@ class Learner(Protocol):
         ...
 
 
+def some_of(part: Part, most: int, seed: int) -> Part:
+    """At most about so many rows, drawn class by class when there are more."""
+    if len(part.codes) <= most:
+        return part
+    chosen = stratified(part.codes, most / len(part.codes), seed=np.random.SeedSequence(seed)).aside
+    return Part(part.rows[chosen], part.codes[chosen])
+
+
 def log_of(p: Floats) -> Floats:
     """Logarithms of probabilities, finite."""
     return np.log(np.maximum(p, _SURE))

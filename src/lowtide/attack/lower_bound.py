@@ -79,7 +79,7 @@ def lower_bound(
     epsilon = float(within("epsilon", epsilon, 0.0, np.inf, high_open=True))
     failure = float(within("failure", failure, 0.0, 1.0, low_open=True, high_open=True))
     scores, codes = _checked(density, s)
-    return _lower_bound([scores], codes, epsilon, failure, seed)
+    return _lower_bound([_Scored(scores, np.arange(len(codes)))], codes, epsilon, failure, seed)
 
 
 def audit_divergence(report: AttackReport, epsilon: float, *, failure: float = 0.05, seed: int = 0) -> LowerBound:
@@ -91,8 +91,18 @@ def audit_divergence(report: AttackReport, epsilon: float, *, failure: float = 0
     """
     epsilon = float(within("epsilon", epsilon, 0.0, np.inf, high_open=True))
     failure = float(within("failure", failure, 0.0, 1.0, low_open=True, high_open=True))
-    found = [_checked(_density(q, report.prior), report.codes) for q in report.answers.values()]
-    return _lower_bound([scores for scores, _ in found], found[0][1], epsilon, failure, seed)
+    found = []
+    for name, q in report.answers.items():
+        place = report.tested(name)
+        found.append(_Scored(_checked(_density(q, report.prior), report.codes[place])[0], place))
+    return _lower_bound(found, report.codes, epsilon, failure, seed)
+
+
+class _Scored(NamedTuple):
+    """Scores (k, |S|) of one attacker, and the places (k,) of their rows among all that are tested."""
+
+    scores: Floats
+    place: Labels
 
 
 def _density(q: Floats, prior: Floats) -> Floats:
@@ -100,11 +110,12 @@ def _density(q: Floats, prior: Floats) -> Floats:
         return np.asarray(np.log(q) - np.log(prior))
 
 
-def _lower_bound(scores: Sequence[Floats], codes: Labels, epsilon: float, failure: float, seed: int) -> LowerBound:
-    """See `lower_bound`; scores (n, |S|) of several attackers, of which the choosing half takes the best."""
+def _lower_bound(found: Sequence[_Scored], codes: Labels, epsilon: float, failure: float, seed: int) -> LowerBound:
+    """See `lower_bound`; of several attackers on n rows, of classes (n,), the choosing half takes the best."""
     # Not halved class by class: within "not s" the rows must stay independent draws.
-    choose, test = random_folds(len(codes), 2, generator(seed, "divergence bound"))
-    classes = scores[0].shape[1]
+    choosing = np.zeros(len(codes), dtype=bool)
+    choosing[random_folds(len(codes), 2, generator(seed, "divergence bound"))[0]] = True
+    classes = found[0].scores.shape[1]
     bound = _Bound(np.exp(min(epsilon, 700.0)), failure / (_STATEMENTS * classes))
     results = np.zeros((2, classes))
     for k in range(classes):
@@ -113,11 +124,14 @@ def _lower_bound(scores: Sequence[Floats], codes: Labels, epsilon: float, failur
             np.count_nonzero(mine), len(codes), bound.alpha
         )  # π, from all rows: it has no part in the choice
         for direction, sign in enumerate((1.0, -1.0)):
-            signed = [sign * one[:, k] for one in scores]
-            found = [bound.best(one[choose], mine[choose], top, reverse=direction == 1) for one in signed]
-            best = max(range(len(found)), key=lambda attacker: found[attacker].value)
-            event = found[best].threshold, signed[best][test], mine[test], top
-            results[direction, k] = bound.at(*event, reverse=direction == 1)[0]
+            best, chosen = None, None
+            for one in found:
+                signed, own, choose = sign * one.scores[:, k], mine[one.place], choosing[one.place]
+                event = bound.best(signed[choose], own[choose], top, reverse=direction == 1)
+                if best is None or event.value > best:
+                    best, chosen = event.value, (event.threshold, signed[~choose], own[~choose], top)
+            if chosen is not None:
+                results[direction, k] = bound.at(*chosen, reverse=direction == 1)[0]
     return LowerBound(epsilon, results[0], results[1], failure, len(codes))
 
 
@@ -133,7 +147,8 @@ def divergence_curve(report: AttackReport, *, failure: float = 0.05, seed: int =
         failure: how often at most any of the proven numbers may be too large.
         seed: of the halving behind them.
     """
-    density, codes, each = _density(report.probabilities, report.prior), report.codes, failure / len(EPSILONS)
+    density, each = _density(report.probabilities, report.prior), failure / len(EPSILONS)
+    codes = report.codes[report.tested(report.strongest)]
     proven = [audit_divergence(report, epsilon, failure=each, seed=seed) for epsilon in EPSILONS]
     own = [density[codes == k, k] for k in np.unique(codes)]
     return DivergenceCurve(

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from lowtide import modalities
 from lowtide.attack.attackers import AttackRows, Continued, as_maker, is_classifier, plugged_attackers
-from lowtide.attack.cross_fitting import FoldedPanel, LearningCurve, Makers, Source
+from lowtide.attack.cross_fitting import FoldedPanel, Makers, Source
+from lowtide.attack.learning_curve import LearningCurve
 from lowtide.checks import LowtideError, booleans, one_of, within
 from lowtide.interface import Attack, strongest
 from lowtide.labels import read_classes
@@ -39,12 +40,16 @@ class AttackReport:
         fixed: the same attackers turned to the release, without having seen one; empty without clean data, or where
             `fixed_missing` says why.
         fixed_missing: why there is no fixed attacker although clean data was given; `None` otherwise.
-        answers: (n_test, |S|) `q(s|y)` of each retrained attacker on the test rows, by name.
+        answers: `q(s|y)` of each retrained attacker on the test rows, (n_test, |S|), by name; on fewer of them where
+            `places` has its name.
         codes: (n_test,) their classes.
         prior: (|S|,) the shares of the classes among the training rows.
         rows: (n_test,) which rows of the table they are.
-        curve: what the strongest retrained attacker reads having learnt from half the rows; `None` when nobody asked,
-            and where there are too few rows to halve.
+        curve: what a retrained attacker reads having learnt from parts of the rows; `None` when nobody asked, and where
+            there are too few rows to halve.
+        places: of attackers that were trained once, and not for every fold: which of the test rows they were tested
+            on, by name.
+        learnt: how many rows each attacker learnt from, the mean over folds; `None` where nobody says.
     """
 
     guess: Attack
@@ -57,6 +62,8 @@ class AttackReport:
     prior: Floats = field(repr=False)
     rows: Labels = field(repr=False)
     curve: LearningCurve | None = None
+    places: Mapping[str, Labels] = field(default_factory=dict, repr=False)
+    learnt: int | None = None
 
     @property
     def headline(self) -> Attack:
@@ -85,8 +92,12 @@ class AttackReport:
 
     @property
     def probabilities(self) -> Floats:
-        """(n_test, |S|) `q(s|y)` of the retrained attacker with the most information."""
+        """`q(s|y)` of the retrained attacker with the most information, on the rows of `tested(strongest)`."""
         return self.answers[self.strongest]
+
+    def tested(self, name: str) -> Labels:
+        """Which of the test rows a retrained attacker was tested on, as places in `codes`."""
+        return self.places.get(name, np.arange(len(self.codes)))
 
 
 def attack(
@@ -118,12 +129,12 @@ def attack(
             On images and texts two or more are joined into one, "together".
         test_share: share of the rows that is set aside at a time, at most; attackers learn from all others. Each row is
             set aside once, unless there are more rows than the kind cross-fits (`Modality.cross_fitted_rows`): then
-            attackers are trained once and tested on this share.
+            attackers are trained once and tested on this share, as are those that take long (`Modality.trained_once`).
         test: (n,) true for the rows to test on; all by default. Attackers learn from the other rows and, where these
             are too few, from those to test that are not set aside.
         seed: the same seed gives the same report.
         level: of the confidence intervals.
-        curve: whether to train the strongest attacker on half the rows, too.
+        curve: whether to train the strongest attacker on parts of the rows, too.
         progress: whether to draw a progress bar; by default only on a terminal.
     """
     within("test_share", test_share, 0.0, 1.0, low_open=True, high_open=True)
@@ -135,9 +146,19 @@ def attack(
     clean_rows = None if clean is None else _read(modality, clean, codes, s, "clean")
     names, makers = _read_makers(attackers, _known(modality, rows, clean_rows), modality)
     split_seed, attack_seed = stream(seed, "attack panel").spawn(2)
-    splits = _splits(codes, sides, test, test_share, modality.cross_fitted_rows, split_seed)
-    joins = modality.joins_attackers
-    panel = FoldedPanel(names, makers, joins, codes, sides, splits, int(attack_seed.generate_state(1)[0]), level)
+    folded = 0 if modality.trained_once.issuperset(names) else modality.cross_fitted_rows
+    splits = _splits(codes, sides, test, test_share, folded, split_seed)
+    panel = FoldedPanel(
+        names,
+        makers,
+        modality.joins_attackers,
+        modality.trained_once,
+        codes,
+        sides,
+        splits,
+        int(attack_seed.generate_state(1)[0]),
+        level,
+    )
     return _attacked(panel, modality, release, rows, clean_rows, curve, progress)
 
 
@@ -151,8 +172,8 @@ def _attacked(
     progress: bool | None,
 ) -> AttackReport:
     """Train on the release, and on clean rows where there are any; test, and score."""
-    trained = len(panel.names) + (0 if clean_rows is None else len(panel.known))
-    with progress_bar("attacking", trained * len(panel.splits) + curve, progress) as show:
+    trained = panel.trainings(panel.names) + (0 if clean_rows is None else panel.trainings(panel.known))
+    with progress_bar("attacking", trained + curve, progress) as show:
         steps = itertools.count(1)
         known = None if clean_rows is None else panel.train(clean_rows.data, panel.known, lambda: show(next(steps)))
         answers = panel.pooled(panel.train(rows.data, panel.names, lambda: show(next(steps)), clean=known))
@@ -171,6 +192,8 @@ def _attacked(
         prior=panel.prior,
         rows=panel.rows,
         curve=learnt,
+        places={name: place for name, place in panel.places(answers).items() if len(place) < len(panel.rows)},
+        learnt=panel.learnt,
     )
 
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import entr
 
 from lowtide.disclose.card import ReleaseCard
+from lowtide.formatting import nats_up, percent_up
 from lowtide.interface import TextTable
 from lowtide.labels import read_classes
 from lowtide.protocols import Modality, Nouns
@@ -318,16 +319,6 @@ def _chosen_here(counts: Floats, failure: float, card: ReleaseCard | None) -> Ch
     if share == 0.0:
         return None
     return ChosenHere(columns, theory.accuracy(counts, share), theory.information(counts, share))
-
-
-def percent_up(share: float) -> str:
-    """A share in percent, never below it."""
-    return f"{min(math.ceil(1000 * share - 1e-9) / 10, 100):.1f} %"
-
-
-def nats_up(value: float) -> str:
-    """Nats, never below the value; a dash where it is infinite."""
-    return "–" if math.isinf(value) else f"{math.ceil(1e4 * value - 1e-9) / 1e4:.4f}"
 
 
 def _times(number: int) -> str:

@@ -111,7 +111,8 @@ class Exposure:
     @classmethod
     def of(cls, report: AttackReport, told: Circumstances | None = None, level: float = 0.95) -> Exposure:
         """Look at the answers of the strongest attacker."""
-        q, codes, rows = report.probabilities, report.codes, report.rows
+        place = report.tested(report.strongest)
+        q, codes, rows = report.probabilities, report.codes[place], report.rows[place]
         failure = (1 - level) / 2
         told = told or Circumstances()
         numbers = rows if told.numbers is None else np.asarray(told.numbers)[rows]

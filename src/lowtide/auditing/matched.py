@@ -62,7 +62,7 @@ def audit_matched(
         whole=WholeRelease(matched.whole, card),
         **options,
     )
-    found = replace(found, told=told)
+    found = replace(found, told=replace(told, groups=data.groups))
     if told.learnt is not None:
         attacks = _with_more(found.attacks, matched, kind, options)
         divergence = found.divergence

@@ -59,7 +59,8 @@ def measure(report: AttackReport, groups: Ints | None = None, level: float = 0.9
     if np.abs(q / prior - 1).max() < _ROUNDING:
         return ()
     lifts = Lifts.of_densities(np.log(q / prior), prior)
-    blocks = (np.arange(len(q)) if groups is None else np.asarray(groups)[report.rows]) % _BLOCKS
+    rows = report.rows[report.tested(report.strongest)]
+    blocks = (np.arange(len(q)) if groups is None else np.asarray(groups)[rows]) % _BLOCKS
     attack = next(one for one in report.retrained if one.attacker == report.strongest)
     return (*_held_out(attack, prior), *_claimed(lifts, blocks, level))
 

@@ -12,6 +12,7 @@ from typing import Any, Unpack
 from numpy.typing import ArrayLike
 
 from lowtide import modalities
+from lowtide.attack.learning_curve import LearningCurve
 from lowtide.attack.lower_bound import LowerBound, audit_divergence
 from lowtide.attack.panel import AttackReport, attack
 from lowtide.auditing.added import AddedInformation
@@ -22,7 +23,7 @@ from lowtide.auditing.surface import SurfaceFindings, examine
 from lowtide.auditing.utility import AttackOptions, Change, UtilityReport
 from lowtide.auditing.verdict import Gate, Unseen, Verdict, give_verdict
 from lowtide.checks import LowtideError, within
-from lowtide.formatting import html_of, in_ascii, interval, plain, text_of
+from lowtide.formatting import html_of, in_ascii, interval, percentages, plain, text_of
 from lowtide.interface import Attack, Circumstances, Estimate, Reported, TextTable
 from lowtide.protocols import Modality
 
@@ -70,7 +71,7 @@ class AuditReport(Reported):
     @cached_property
     def measures(self) -> tuple[Measure, ...]:
         """The field's measures, by the strongest attacker's answers; none where it has learnt nothing."""
-        return measure(self.attacks)
+        return measure(self.attacks, None if self.told is None else self.told.groups)
 
     def table(self) -> list[Row]:
         """One row per attack, as in `HEADER`: retrained attackers first, by what they learn."""
@@ -95,6 +96,7 @@ class AuditReport(Reported):
             "headline": asdict(self.attacks.headline),
             "attacks": [asdict(one) for one in self._ordered()],
             "fixed_missing": self.attacks.fixed_missing,
+            "learning_curve": self.attacks.curve and asdict(self.attacks.curve),
             "estimate": self.estimate and asdict(self.estimate),
             "divergence": divergence,
             # JSON has no infinity, which the PSNR is when nothing changed.
@@ -116,12 +118,15 @@ class AuditReport(Reported):
         return "\n".join([str(self.verdict), "", tables, "", *self.lines()]).rstrip() + "\n"
 
     def lines(self) -> list[str]:
-        """What was counted, the divergence, the change and the utility, a line each."""
+        """Who learnt from how many, the learning curve, counts, divergence, change and utility, a line each."""
+        curve = self.attacks.curve
+        learning = [self.verdict.training, None if curve is None else learning_in_words(curve)]
         counted: list[str] = []
         if self.counted is not None:
             counted = [self.counted.cells_in_words(), self.counted.curve_in_words(plain(self.secret))]
         tails = "" if self.counted is None else self.counted.tails_in_words(plain(self.secret))
-        return [line for line in (*counted, self._divergence(), tails, self._change(), self._utility()) if line]
+        said = (*learning, *counted, self._divergence(), tails, self._change(), self._utility())
+        return [line for line in said if line]
 
     def further_tables(self) -> list[TextTable]:
         """What the release adds, who is exposed, and measures of leakage and of disclosure control."""
@@ -176,6 +181,17 @@ class AuditReport(Reported):
             f"The utility column: models trained on the release predict it to an {name} of "
             f"{_interval(report.best.score)}{clean}; guessing gives {blind}."
         )
+
+
+def learning_in_words(curve: LearningCurve) -> str:
+    """How often an attacker is right by the samples it learnt from, and what ten times as many might make of it."""
+    shares = [*(point.attack.accuracy.value for point in curve.points), curve.accuracy.value]
+    *said, beyond, low, high = percentages(*shares, curve.accuracy.low, curve.accuracy.high)
+    points = ", ".join(f"{share} from {point.rows:,}" for share, point in zip(said, curve.points, strict=True))
+    return (
+        f"Learning curve of {curve.whole.attack.attacker}: right {points}; extrapolated to {curve.further:,} by a "
+        f"power law, which is not a bound: {beyond} [{low}, {high}]."
+    )
 
 
 def audit_samples(

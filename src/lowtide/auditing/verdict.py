@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from lowtide.attack.learning_curve import LearningCurve
 from lowtide.attack.panel import AttackReport
 from lowtide.auditing.added import AddedInformation
 from lowtide.auditing.counting import CountedRelease
@@ -106,6 +107,7 @@ class Verdict:
         gate: the outcome in words; `None` without a gate.
         surface: that the order of the samples, or what stands beside their values, tells; `None` where nothing does.
         unjudged: which columns are released that no attacker looked at, in words; `None` where there are none.
+        training: how many samples attackers learnt from and were tested on; `None` where it is not known.
         counted: what holds against every attacker, by counts, and under which condition; `None` where nothing was
             counted.
         added: what the release adds to what is known anyway; `None` where nothing is.
@@ -122,6 +124,7 @@ class Verdict:
     gate: str | None
     surface: str | None = None
     unjudged: str | None = None
+    training: str | None = None
     counted: str | None = None
     added: str | None = None
 
@@ -186,6 +189,7 @@ def give_verdict(
         gate=None if standing is None else _outcome(standing, passed, reason),
         surface=None if surface is None else surface.sentence(secret),
         unjudged=str(unseen) or None,
+        training=training_in_words(report, rows),
         counted=None if counted is None else counted.sentence(secret),
         added=None if added is None else added.sentence(secret),
     )
@@ -233,17 +237,38 @@ def _weak(report: AttackReport, rows: str) -> str | None:
         found, possible = percentages(right.value, right.high)
         reasons.append(f"with {right.n:,} {rows} to test on, {found} right guesses cannot be told from {possible}")
     if curve is not None and curve.rising:
-        if curve.right_more:
-            more, less = percentages(curve.whole.accuracy.value, curve.half.accuracy.value)
-            unit = "right"
-        else:
-            more, less = (f"{one.information.bits.value:.4f}" for one in (curve.whole, curve.half))
-            unit = "bits"
-        reasons.append(
-            f"an attacker with more {rows} would read more ({more} {unit} having learnt from {curve.rows:,}, {less} "
-            f"from {curve.half_rows:,})"
-        )
+        reasons.append(_rise(curve, rows))
     return f"This audit is weak: {'; '.join(reasons)}." if reasons else None
+
+
+def _rise(curve: LearningCurve, rows: str) -> str:
+    """That more samples would tell more, and how much ten times as many might."""
+    whole, half, beyond = curve.whole, curve.half, curve.accuracy
+    if curve.right_more:
+        right = (whole.attack.accuracy.value, half.attack.accuracy.value, beyond.value, beyond.low, beyond.high)
+        more, less, middle, low, high = percentages(*right)
+        unit = "right"
+    else:
+        more, less = (f"{one.attack.information.bits.value:.4f}" for one in (whole, half))
+        told = curve.information.bits
+        middle, low, high = (f"{end:.4f}" for end in (told.value, told.low, told.high))
+        unit = "bits"
+    return (
+        f"an attacker with more {rows} would read more ({more} {unit} having learnt from {whole.rows:,}, {less} from "
+        f"{half.rows:,}; extrapolated to {curve.further:,}: {middle} [{low}, {high}])"
+    )
+
+
+def training_in_words(report: AttackReport, rows: str) -> str | None:
+    """Who learnt from how many samples, and on how many they were tested; `None` where it is not known."""
+    if report.learnt is None:
+        return None
+    folds = "cross-fitted" if len(report.codes) > report.learnt else "set aside"
+    said = f"Each attacker learnt from {report.learnt:,} {rows} and was tested on {len(report.codes):,}, {folds}"
+    if not report.places:
+        return f"{said}."
+    names, few = ", ".join(report.places), len(next(iter(report.places.values())))
+    return f"{said}; those trained once ({names}) on {few:,} of these."
 
 
 def _distrust(attack: Estimate, estimate: Estimate, prior: Floats, rows: str, why: str) -> str | None:

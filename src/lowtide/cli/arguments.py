@@ -172,6 +172,8 @@ class PlanArguments:
 
     Example: lowtide plan survey.csv --secret vote --policy fixed --budget 0.02 --out plan.json
 
+    Example: lowtide plan survey.csv --secret vote --mechanism merge --attacker-accuracy 0.65 --certify 0.95
+
     Example: lowtide plan faces/ --secret smile --patch 4 --attacker-accuracy 0.65 --hide 20,30,24,12
 
     Example: lowtide plan tweets.csv --text text --secret party --group author --kept 0.8 --out tweets.lowtide
@@ -198,13 +200,16 @@ class PlanArguments:
     )
     mechanism: str | None = flag(
         None,
-        "what hiding does: redact, gaussian, mixed (tables); redact, gaussian (images); drop, mask, replace (texts)",
+        "what hiding does: redact, gaussian, mixed, merge (tables); redact, gaussian (images); drop, mask, replace "
+        "(texts)",
         shown="redact; texts drop",
     )
     epsilon: float | None = flag(None, "threshold of a feature, or ε of the noise")
-    delta: float | None = flag(None, "with ε, calibrates the noise (tables)")
+    delta: float | None = flag(None, "with ε, calibrates the noise (tables); with --certify, what the release keeps")
     lam: float | None = flag(None, "scale of the noise, in units of a feature's range")
-    certify: bool = flag(False, "keep the budget against every attacker, by counts; hides columns of many values")
+    certify: float | None = flag(
+        None, "keep the budget against every attacker, by counts, with this confidence", metavar="0.95"
+    )
     strict: bool = flag(False, "refuse anything but a budget that is kept")
     out: Path | None = flag(None, "where to keep the plan; a folder for networks, images and texts", shown="plan.json")
     sign: Path | None = flag(None, "sign the plan with the key in this file, made when there is none", metavar="FILE")

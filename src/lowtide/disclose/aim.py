@@ -40,6 +40,8 @@ class Aim:
             judging: how many rows will judge the release.
             reference: how many rows there are in all.
         """
+        if budget.unit == "delta":  # a bound from counts says by itself what rows can show
+            return cls(budget, budget, 0.0)
         if budget.unit == "accuracy":
             blind = float(prior.max())
             margin = _ERRORS * math.sqrt(blind * (1 - blind) / judging)

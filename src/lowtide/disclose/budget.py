@@ -91,15 +91,15 @@ class Budget:
     """What a release may tell about the secret.
 
     Attributes:
-        limit: nats of information, or the share of right guesses.
-        unit: `nats` or `accuracy`.
+        limit: nats of information, the share of right guesses, or δ.
+        unit: `nats`, `accuracy`, or `delta`: the largest divergence, where a bound against every attacker is counted.
     """
 
     limit: float
     unit: Unit = "nats"
 
     def __post_init__(self) -> None:
-        high = 1.0 if self.unit == "accuracy" else math.inf
+        high = math.inf if self.unit == "nats" else 1.0
         hint = "no release tells less than nothing: the smallest budget is 0, and redaction of everything reaches it"
         within("budget", self.limit, 0.0, high, high_open=True, hint=hint if self.unit == "nats" else "")
 

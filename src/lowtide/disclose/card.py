@@ -129,6 +129,12 @@ class ReleaseCard:
         return self.certificate.policy
 
     @property
+    def merged(self) -> dict[str, str]:
+        """The features that are released coarser than they are, and the labels that each then shows."""
+        names, labels = (self.parameters.get(name) or () for name in ("merged", "merged_labels"))
+        return dict(zip(names, labels, strict=True))
+
+    @property
     def strongest(self) -> Attack | None:
         """The strongest, in each figure, that attackers achieved who learnt from releases and attacked this one."""
         retrained = [a for a in self.attacks if (a.trained_on, a.target) == ("release", "release")]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lowtide.disclose.certificate import TwoSided, rounded_up
 from lowtide.disclose.membership import SIDES
 from lowtide.disclose.standing import judged_by_nobody
-from lowtide.formatting import in_ascii, interval, percent, percents, unseen, visible
+from lowtide.formatting import in_ascii, interval, percent, percent_up, percents, unseen, visible
 from lowtide.interface import Attack, DivergenceCurve, Estimate, strongest
 
 if TYPE_CHECKING:  # a card makes its page, so the page cannot import the card
@@ -24,6 +24,7 @@ _DONE = {
     ),
     "paper": "Feature by feature, a value is hidden where it would tell too much beyond the raw values before it.",
 }
+_MERGED = "The same features are hidden, or released coarser, for everybody; what is shown is true."
 _FILLED = (
     "What is hidden was filled in with values drawn from their law given what is shown: they are not the person's own, "
     "and tell nothing beyond what is shown."
@@ -37,7 +38,15 @@ _NO_ESTIMATE = (
 
 def page(card: ReleaseCard) -> str:
     """Write a card as Markdown: the outcome in words, the three numbers, what was done, what holds and what not."""
-    said = (_achieved(card), _budget(card), _released(card), _order(card), _worst_case(card), distrust(card))
+    said = (
+        _achieved(card),
+        _budget(card),
+        against_everybody(card),
+        _released(card),
+        _order(card),
+        _worst_case(card),
+        distrust(card),
+    )
     first, *others = [line for line in said if line]
     sections = [
         [f"# Release card: {first}"],
@@ -78,6 +87,18 @@ def _budget(card: ReleaseCard) -> str | None:
         return None
     rest = "; this says nothing about the columns that nobody judged" if card.unjudged.released else ""
     return f"the budget is {card.standing}{rest}"
+
+
+def against_everybody(card: ReleaseCard) -> str | None:
+    """What no attacker achieves, where a bound from counts says so."""
+    if card.bound is None or card.unjudged.released:
+        return None
+    sure = float(card.parameters.get("certify") or 1 - card.bound.failure)
+    return (
+        f"no attacker, however clever, guesses the secret right more than {percent_up(card.bound.accuracy)} of the "
+        f"time from one row (blind: {_percent(card.largest_class)}), with {100 * sure:.3g} % confidence, if people are "
+        "drawn like the reference rows"
+    )
 
 
 def _released(card: ReleaseCard) -> str | None:
@@ -200,6 +221,7 @@ def _done(card: ReleaseCard) -> list[str]:
     sometimes.sort(key=lambda feature: -feature.hidden)
     partly = [f"{_quoted(feature.name)} ({_percent(feature.hidden)})" for feature in sometimes]
     done = in_ascii(redrawn_in_words(card.changed)) if card.policy == "redraw" else _DONE[card.policy]
+    done = _MERGED if card.merged else done
     lines = [
         f"{done} Mechanism: {_quoted(card.mechanism)}.",
         f"{card.rows} rows, a secret of {card.classes} classes; {_percent(card.changed)} of the values were changed.",
@@ -212,6 +234,10 @@ def _done(card: ReleaseCard) -> list[str]:
     else:
         names = list(map(_quoted, everybody))
         lines.append(f"Hidden for everybody ({len(names)} of {len(card.features)}): {_some(names)}.")
+    lines += [
+        f"Released coarser, as text: {_quoted(name)}, which shows {_quoted(labels)}."
+        for name, labels in card.merged.items()
+    ]
     lines += [_FILLED] if card.parameters.get("fill") == "redraw" else []
     if card.order is not None and card.order.shuffled is not None:
         lines.append(f"The rows are in {'random order' if card.order.shuffled else 'the order of the source'}.")
@@ -234,7 +260,9 @@ def _done(card: ReleaseCard) -> list[str]:
     given = {
         name: value
         for name, value in card.parameters.items()
-        if name not in ("noised", "ranges_learnt", "order") and value is not None and value not in ("", ())
+        if name not in ("noised", "ranges_learnt", "order", "merged", "merged_labels")
+        and value is not None
+        and value not in ("", ())
     }
     options = [f"{_quoted(name)} = {_quoted(_shown(value))}" for name, value in given.items()]
     return [*lines, f"Options: {'; '.join(options)}."] if options else lines
@@ -282,7 +310,8 @@ def _not_promised(card: ReleaseCard) -> list[str]:
     if card.policy != "fixed":
         lines.append(f"Any worst case: what the release tells is known from {measured} only.")
     elif names:
-        lines.append(f"Anything about what is released as it is ({len(names)} features): {_some(names)}.")
+        how = "as it is, or coarser" if card.merged else "as it is"
+        lines.append(f"Anything about what is released {how} ({len(names)} features): {_some(names)}.")
     if card.unjudged.released:
         names = list(map(_quoted, card.unjudged.released))
         lines.append(f"Anything about columns that nobody judged ({len(names)}): {_some(names)}.")

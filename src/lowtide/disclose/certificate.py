@@ -37,6 +37,11 @@ _SOME_RAW = (
     "Some features are released as they are, so the worst-case bound for the whole release is vacuous: what the raw "
     "features tell rests on the attacks, and on the estimate where there is one."
 )
+_SOME_COARSER = (
+    "Some features are released as they are, or coarser, so the worst-case bound for the whole release and every law "
+    "of the data is vacuous: what they tell rests on the attacks, the estimate, and the bound from counts where there "
+    "is one."
+)
 _NO_DENSITY = (
     "Which values are hidden was decided by an estimated density, so there is no worst-case bound for the whole "
     "release and none for its hidden part."
@@ -157,6 +162,7 @@ def certify_fixed(
     hidden: ArrayLike,
     responses: Sequence[tuple[float, int]] = (),
     rows: int | None = None,
+    merged: bool = False,
 ) -> Certificate:
     """Certify a release that hides the same features for everybody.
 
@@ -167,6 +173,7 @@ def certify_fixed(
         hidden: (m,) which features are hidden; the ratios of the others are not used.
         responses: (keep, categories) of each column of the hidden features that is answered at random.
         rows: how many rows the shares were counted in; `None` where they are known exactly.
+        merged: whether some features are released coarser than they are.
     """
     ratios, mask = _fixed(ratios, hidden, responses)
     epsilon, limit, safe = _epsilon(epsilon), full_disclosure(epsilon, prior, rows), safe_prior(prior, rows)
@@ -183,7 +190,8 @@ def certify_fixed(
     if mask.all():
         said = (*redacted, _in_words("the whole release", alone), _CONDITIONS, *shares)
         return Certificate("fixed", epsilon, alone, said, alone, added, rarest_share=rarest)
-    said = (_SOME_RAW, *redacted, _in_words("the hidden features alone", alone), _adds(added), _CONDITIONS, *shares)
+    raw = _SOME_COARSER if merged else _SOME_RAW
+    said = (raw, *redacted, _in_words("the hidden features alone", alone), _adds(added), _CONDITIONS, *shares)
     return Certificate("fixed", epsilon, limit, said, alone, added, rarest_share=rarest)
 
 

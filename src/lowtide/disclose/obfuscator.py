@@ -40,8 +40,9 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             often as its density allows and draws others in place of the rest; `sequential` (tables and images) goes
             through the features of each sample and hides what tells too much given what the sample has already
             disclosed; `paper` looks at the raw sample, and is here to reproduce the paper.
-        mechanism: what hiding does. Tables: `redact`; `gaussian` noise on numbers; or `mixed`, where `fixed` redacts
-            and then gives numbers back with the least noise that keeps the budget. Images: `redact` paints a patch
+        mechanism: what hiding does. Tables: `redact`; `gaussian` noise on numbers; `mixed`, where `fixed` redacts
+            and then gives numbers back with the least noise that keeps the budget; or `merge`, where `fixed` makes
+            columns coarser: bands of numbers, joined categories. Images: `redact` paints a patch
             over, `gaussian` adds noise to its pixels, which whoever looks at many of them averages away. Texts: `drop`
             leaves words out, `mask` writes one mark for all, `replace` draws another term for each. By default the
             first of each.
@@ -52,13 +53,15 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             `redraw`.
         epsilon: for `paper` and `sequential`, the largest density of a feature that is shown; also the ε at which
             noise is calibrated and bounds are stated (0.1 by default).
-        delta: tables: with `epsilon`, calibrates the noise: even everything hidden together keeps (ε, δ).
+        delta: tables: with `epsilon`, calibrates the noise: even everything hidden together keeps (ε, δ); with
+            `certify`, (ε, δ) is the budget that the whole release keeps.
         lam: the scale of the noise in units of a column's range, or of the pixel range; `mixed` finds it by itself.
         keep: features that must be released: names of columns; numbers of patches, row by row from the upper left, a
             mask (m,), or boxes `"x,y,w,h"` in pixels, which stand for all patches they touch; terms.
         hide: features that must be hidden, likewise.
-        certify: tables, `fixed` with `redact`: keep the budget against every attacker, by a bound from counts, rather
-            than by an estimate. Columns with many values are then hidden.
+        certify: tables, `fixed` with `redact` or `merge`: keep the budget against every attacker with this confidence,
+            such as 0.95, by a bound from counts rather than by an estimate. Columns with many values are then hidden,
+            or merged.
         strict: refuse anything but a budget that is kept: few rows before the long work, else the outcome.
         settings: what only one kind of data has: a `TableSettings`, an `ImageSettings` or a `TextSettings`.
         key_file: where the key of the noise is kept, made when it does not exist; by default nowhere.
@@ -89,7 +92,7 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         lam: float | None = None,
         keep: Any = (),
         hide: Any = (),
-        certify: bool = False,
+        certify: float | None = None,
         strict: bool = False,
         settings: Any = None,
         key_file: str | None = None,
@@ -226,10 +229,17 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             settings=settings,
             tide=self._tide(),
             seed=self.random_state,
-            certify=self.certify,
+            certify=self._confidence(),
             strict=self.strict,
             row_budget=self._row_budget(),
         )
+
+    def _confidence(self) -> float | None:
+        """The confidence of a bound against every attacker, where one is asked for."""
+        if self.certify is None:
+            return None
+        hint = "a confidence such as 0.95"
+        return float(within("certify", self.certify, 0.5, 1.0, low_open=True, high_open=True, hint=hint))
 
     def _row_budget(self) -> float:
         """What `redraw` allows a row to tell for a class, in nats; nothing by default."""
@@ -249,7 +259,7 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         prior, judging = planner.classes.prior, planner.judging
         task.budget.check(prior)
         aim = Aim.of(task.budget, prior, judging=int(judging.sum()), reference=len(judging))
-        if not aim.can_be_shown and not task.certify:
+        if not aim.can_be_shown and task.certify is None:
             words = aim.warning(len(judging))
             if self.strict:
                 raise LowtideError(words)
@@ -265,6 +275,12 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise LowtideError("policy='paper' keeps no budget; leave budget out, or use another policy")
         if self.policy == "redraw":  # its budget is about single rows, and holds by design
             return None
+        if self.certify is not None and self.delta is not None:
+            if self.epsilon is None or self.budget is not None:
+                raise LowtideError(
+                    "certify keeps one budget: epsilon and delta together, or budget; leave the other out"
+                )
+            return Budget(float(within("delta", self.delta, 0.0, 1.0, high_open=True)), "delta")
         if self.budget is not None:
             return Budget.read(self.budget)
         decided = self.policy == "paper" or self.kept is not None

@@ -59,9 +59,7 @@ class Check:
     @property
     def measured(self) -> Estimate:
         """What a budget in nats is compared with: the estimate, or what the strongest attacker learnt."""
-        if self.leakage is not None:
-            return self.leakage
-        return with_overlooked(self.attacks.headline.information)
+        return self.leakage or with_overlooked(self.attacks.headline.information)
 
     def standing(self, budget: Budget, *, reference: int, certify: bool = False) -> Standing:
         """Whether the budget is kept.
@@ -78,9 +76,12 @@ class Check:
             return Standing(budget.limit, budget.unit, "kept", high, low, found.n)
         if certify:
             upper = math.inf if self.bound is None else self.bound.limits(budget.unit)
-            found = replace(found, value=min(found.value, upper), low=min(found.low, upper), high=upper)
+            rows = self.bound.rows if self.bound else found.n
+            found = replace(found, value=min(found.value, upper), low=min(found.low, upper), high=upper, n=rows)
         retrained = self.attacks.retrained
         ends = [one.accuracy.low if budget.unit == "accuracy" else one.information.low for one in retrained]
+        if budget.unit == "delta":  # attacks say nats
+            found, ends = replace(found, value=0.0, low=0.0), [0.0]
         trusted = certify or max(one.information.low for one in retrained) <= self.measured.high
         return stand(budget.limit, budget.unit, found, lower=max(ends), reference=reference, shown=trusted)
 
@@ -113,7 +114,7 @@ class Task:
         settings: the settings of the kind.
         tide: an unfitted estimator, whose options critics take.
         seed: the random state of the Obfuscator.
-        certify: whether the budget is to be kept against every attacker.
+        certify: the confidence with which the budget is to be kept against every attacker, if it is.
         strict: whether anything but a kept budget is refused.
         row_budget: of `redraw`, the most that a row may tell for a class, in nats.
     """
@@ -130,7 +131,7 @@ class Task:
     settings: Any
     tide: TIDE
     seed: int
-    certify: bool = False
+    certify: float | None = None
     strict: bool = False
     row_budget: float = 0.0
 
@@ -152,13 +153,13 @@ class Goal:
     Attributes:
         aim: what it aims at.
         reference: how many samples of reference data there are.
-        certify: whether only a bound against every attacker counts.
+        certify: the confidence of a bound against every attacker, where only that counts.
         strict: whether hiding everything is better than a budget that is not shown.
     """
 
     aim: Aim
     reference: int
-    certify: bool = False
+    certify: float | None = None
     strict: bool = False
 
     @property
@@ -168,7 +169,7 @@ class Goal:
 
     def is_met(self, check: Check) -> bool:
         """Whether the budget is kept; where so few samples cannot show it, whether nothing contradicts it."""
-        if self.aim.can_be_shown or self.certify:
+        if self.aim.can_be_shown or self.certify is not None:
             return self._state(check) == "kept"
         return check.agrees(self.budget)
 
@@ -183,12 +184,12 @@ class Goal:
         few samples cannot show is no reason to hide everything.
         """
         policy, check = tried[-1]
-        if self.strict or self.certify or (self.is_met(check) and not check.empty):
+        if self.strict or self.certify is not None or (self.is_met(check) and not check.empty):
             return policy, check
         return next((one for one in tried if one[1].agrees(self.budget)), (policy, check))
 
     def _state(self, check: Check) -> str:
-        return check.standing(self.budget, reference=self.reference, certify=self.certify).state
+        return check.standing(self.budget, reference=self.reference, certify=self.certify is not None).state
 
 
 @dataclass(frozen=True)
@@ -221,7 +222,7 @@ class Rehearsal:
         """Whether the budget is kept; `None` without one."""
         if task.budget is None:
             return None
-        return self.check.standing(task.budget, reference=self.rows, certify=task.certify)
+        return self.check.standing(task.budget, reference=self.rows, certify=task.certify is not None)
 
     def card(self, classes: Classes, task: Task) -> ReleaseCard:
         """The release card; `classes` are those of the secret."""
@@ -231,6 +232,7 @@ class Rehearsal:
             "budget": None if task.budget is None else str(task.budget),
             "kept": task.kept,
             "epsilon": task.epsilon,
+            **({} if task.certify is None else {"certify": task.certify}),
         }
         return ReleaseCard(
             mechanism=self.described,

@@ -19,25 +19,27 @@ from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.theory import counts as theory
 from lowtide.types import Floats
 
-Unit = Literal["nats", "accuracy"]
+Unit = Literal["nats", "accuracy", "delta"]
 State = Literal["kept", "not shown", "exceeded"]
 STATES: tuple[State, ...] = ("kept", "not shown", "exceeded")
 _FAILURE = 0.05  # of everything that is stated about one plan
 _WIDE = 0.1  # of all there is to know: an estimate that leaves so much open says little
 
 
-def level_of(look: int) -> float:
+def level_of(look: int, confidence: float = 1.0 - _FAILURE) -> float:
     """The confidence level of the interval at the look-th look at the judged rows.
 
-    All looks together fail with probability 5 % at most: the k-th one takes 1/(k(k + 1)) of it.
+    All looks together fail with probability 1 − `confidence` at most: the k-th one takes 1/(k(k + 1)) of it.
     """
-    return 1.0 - _FAILURE / (look * (look + 1))
+    return 1.0 - (1.0 - confidence) / (look * (look + 1))
 
 
 def budget_in_words(limit: float, unit: Unit) -> str:
     """What a release may tell, such as "0.02 nat (0.0289 bits)"."""
     if unit == "accuracy":
         return f"an attacker right at most {limit:.1%} of the time"
+    if unit == "delta":
+        return f"a divergence of at most {limit:g}, in both directions"
     return f"{limit:g} nat ({limit / NATS_PER_BIT:.3g} bits)"
 
 
@@ -76,6 +78,8 @@ class Bound:
 
     def limits(self, unit: Unit) -> float:
         """The figure that a budget of a unit is compared with."""
+        if unit == "delta":
+            return max(self.forward, self.reverse)
         return self.accuracy if unit == "accuracy" else self.information
 
     def __str__(self) -> str:
@@ -91,8 +95,8 @@ class Standing:
     """Where a release stands towards its budget.
 
     Attributes:
-        limit: of the budget: nats, or the share of right guesses.
-        unit: `nats` or `accuracy`.
+        limit: of the budget: nats, the share of right guesses, or δ.
+        unit: `nats`, `accuracy` or `delta`.
         state: `kept` when the upper end lies within the budget, `exceeded` when the lower end lies above it, else
             `not shown`.
         upper: the upper end of what was measured; of a release that shows nothing, that of a blind guess.
@@ -127,7 +131,9 @@ class Standing:
         )
 
     def _number(self, value: float) -> str:
-        return f"{value:.1%}" if self.unit == "accuracy" else f"{value:.4f} nat"
+        return {"accuracy": f"{value:.1%}", "nats": f"{value:.4f} nat", "delta": f"a divergence of {value:.4f}"}[
+            self.unit
+        ]
 
 
 def stand(limit: float, unit: Unit, found: Estimate, *, lower: float, reference: int, shown: bool = True) -> Standing:
@@ -144,7 +150,7 @@ def stand(limit: float, unit: Unit, found: Estimate, *, lower: float, reference:
     low = max(found.low, lower)
     state: State = "exceeded" if low > limit else "kept" if shown and found.high <= limit else "not shown"
     needed = _rows_needed(limit, found) if state == "not shown" and shown else None
-    rows = None if needed is None else math.ceil(needed * reference / max(1, found.n))
+    rows = None if needed is None or not math.isfinite(needed) else math.ceil(needed * reference / max(1, found.n))
     return Standing(limit, unit, state, found.high, low, found.n, rows)
 
 

@@ -45,14 +45,22 @@ class ArrayImages:
 
     def read(self, index: Ints) -> Pixels:
         """Some images, (len(index), height, width, channels)."""
-        some = self.array[index]
-        pixels = some if some.dtype == np.uint8 else np.rint(some * 255.0).astype(np.uint8)
-        pixels = pixels[..., None] if pixels.ndim == 3 else pixels
+        pixels = self._bytes(index)
         if pixels.shape[1:] == self.shape:
             return np.asarray(pixels)
         height, width, channels = self.shape
         made = spread(lambda one: to_pixels(to_image(one), channels=channels, size=(width, height)), pixels)
         return np.array(made, np.uint8).reshape(-1, *self.shape)
+
+    def native(self, index: Ints) -> list[Pixels]:
+        """Some images at the size of the array, each (height, width, channels)."""
+        pixels, channels = self._bytes(index), self.shape[2]
+        return [one if one.shape[2] == channels else to_pixels(to_image(one), channels=channels) for one in pixels]
+
+    def _bytes(self, index: Ints) -> Pixels:
+        some = self.array[index]
+        pixels = some if some.dtype == np.uint8 else np.rint(some * 255.0).astype(np.uint8)
+        return pixels[..., None] if pixels.ndim == 3 else pixels
 
 
 @dataclass(frozen=True, eq=False)

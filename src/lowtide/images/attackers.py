@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -18,13 +18,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
-from lowtide.attack.attackers import Attacker, Calibrated, Continued, Maker, Part, log_of
+from lowtide.attack.attackers import Attacker, Calibrated, Continued, Maker, Part, log_of, some_of
 from lowtide.attack.scores import calibrate, gains
 from lowtide.auditing.utility import Change
 from lowtide.errors import LowtideError
 from lowtide.images.convnets import augment, erase, fast, paper_cnn, small_cnn, to_input
 from lowtide.images.encoder import Images, Stack, as_images
-from lowtide.splits import stratified
+from lowtide.images.pattern_attackers import KernelMachine, PatternTrees, local_patterns
 from lowtide.training import minimise, seeded, shuffled_batches, to_device
 from lowtide.types import Floats, Floats32, Ints, Labels, Pixels
 
@@ -44,10 +44,13 @@ class Album:
     Attributes:
         images: where the pixels are.
         index: (n,) which of them.
+        described: numbers of all images that attackers have asked for, by what they say; shared by all parts of an
+            album, so that every fold and attacker finds them again.
     """
 
     images: Images
     index: Ints
+    described: dict[str, Floats32] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, images: Any) -> Album:
@@ -64,7 +67,7 @@ class Album:
         return len(self.index), *self.images.shape
 
     def __getitem__(self, chosen: Ints | slice) -> Album:
-        return Album(self.images, self.index[chosen])
+        return Album(self.images, self.index[chosen], self.described)
 
     def read(self) -> Pixels:
         """(n, height, width, channels) bytes."""
@@ -78,6 +81,22 @@ class Album:
         """All images in order, as centred inputs of networks, a few at a time."""
         for start in range(0, len(self.index), _CHUNK):
             yield to_input(self[start : start + _CHUNK].read())
+
+    @torch.no_grad()
+    def describe(self, what: str, numbers: Callable[[Tensor], Tensor]) -> Floats32:
+        """(n, k) numbers of the images.
+
+        Args:
+            what: they say: those of all images are kept under this name, up to 1 GiB.
+            numbers: from inputs of networks (n, channels, height, width), (n, k).
+        """
+        if what not in self.described:
+            width = next(map(numbers, self[:1].inputs())).shape[1]
+            if 4 * width * len(self.images) > _IN_MEMORY:
+                return torch.cat([numbers(x) for x in self.inputs()]).numpy()
+            every = Album(self.images, np.arange(len(self.images)))
+            self.described[what] = torch.cat([numbers(x) for x in every.inputs()]).numpy()
+        return self.described[what][self.index]
 
 
 class Edges:
@@ -96,9 +115,9 @@ class Edges:
     def learn(self, train: Part, validation: Part, prior: Floats) -> None:
         """Fit one model per penalty, on images as they are and on both sides of them."""
         rows, codes = some_of(train, _MOST, self._seed)
-        plain, turned = _both_sides(rows)
+        plain, turned = both_sides(rows)
         self._scaler = StandardScaler().fit(plain)
-        held = [self._scaler.transform(side) for side in _both_sides(validation.rows)]
+        held = [self._scaler.transform(side) for side in both_sides(validation.rows)]
         plain, turned = self._scaler.transform(plain), self._scaler.transform(turned)
         one = self._best(plain, codes, held[:1], validation.codes, prior)
         two = self._best(np.vstack([plain, turned]), np.tile(codes, 2), held, validation.codes, prior)
@@ -109,14 +128,14 @@ class Edges:
     def refit(self, rows: Part, prior: Floats) -> None:
         """Fit to all images, with the penalty and the sides that were chosen."""
         some, codes = some_of(rows, _MOST, self._seed)
-        plain, turned = _both_sides(some)
+        plain, turned = both_sides(some)
         self._scaler = StandardScaler().fit(plain)
         sides = [self._scaler.transform(side) for side in ((plain, turned) if self.mirror else (plain,))]
         self._model = self._fitted(np.vstack(sides), np.tile(codes, len(sides)), self._model.C)
 
     def log_scores(self, rows: Album) -> Floats:
         """`log p̂(s|y)`, (n, |S|)."""
-        sides = [self._scaler.transform(side) for side in _both_sides(rows)]
+        sides = [self._scaler.transform(side) for side in both_sides(rows)]
         return _mean_log(self._model, sides if self.mirror else sides[:1])
 
     def _best(
@@ -163,24 +182,18 @@ def edges_and_shades(x: Tensor) -> Tensor:
     return torch.cat(parts, dim=1)
 
 
-@torch.no_grad()
-def _both_sides(album: Album) -> tuple[Floats32, Floats32]:
+def both_sides(album: Album) -> tuple[Floats32, Floats32]:
     """Edges and shades of images and of their mirror images."""
-    pairs = [(edges_and_shades(x), edges_and_shades(x.flip(3))) for x in album.inputs()]
-    plain, turned = (torch.cat(side).numpy() for side in zip(*pairs, strict=True))
-    return plain, turned
+    turned = album.describe("mirrored edges", lambda x: edges_and_shades(x.flip(3)))
+    return album.describe("edges", edges_and_shades), turned
+
+
+def _patterns(album: Album) -> Floats32:
+    return album.describe("patterns", local_patterns)
 
 
 def _mean_log(model: LogisticRegression, sides: list[Floats32]) -> Floats:
     return np.asarray(np.mean([log_of(model.predict_proba(side)) for side in sides], axis=0), dtype=float)
-
-
-def some_of(part: Part, most: int, seed: int) -> Part:
-    """At most about so many rows, drawn class by class when there are more."""
-    if len(part.codes) <= most:
-        return part
-    chosen = stratified(part.codes, most / len(part.codes), seed=np.random.SeedSequence(seed)).aside
-    return Part(part.rows[chosen], part.codes[chosen])
 
 
 _BATCH = 64
@@ -285,16 +298,21 @@ _SMALL = NetworkRecipe(
     lambda shape, classes: small_cnn(shape[2], classes), passes=16, rate=4e-3, decay=0.05, erase=True
 )
 
-SMALL = "small network"
+SMALL, PAPER = "small network", "paper's network"
 IMAGE_ATTACKERS: dict[str, Maker] = {
     "edges": partial(Calibrated, Edges),
+    "oriented gradients": partial(Calibrated, partial(KernelMachine, both_sides)),
+    "local patterns": partial(Calibrated, partial(PatternTrees, _patterns)),
     SMALL: partial(Calibrated, partial(Convolutional, _SMALL)),
-    "paper's network": partial(Calibrated, partial(Convolutional, _PAPER)),
+    PAPER: partial(Calibrated, partial(Convolutional, _PAPER)),
 }
 """Makers of attackers on images, from a seed, by name."""
 
 FROM_CLEAN = "small network, from clean"
 """An attacker that has clean images, too: it starts from the small network that was trained on them."""
+
+NETWORKS = frozenset((SMALL, PAPER, FROM_CLEAN))
+"""Those that take minutes: trained once, and not for every fold."""
 
 
 def from_clean(trained: Attacker, seed: int) -> Attacker:

@@ -91,12 +91,14 @@ def fast() -> Iterator[None]:
         yield
 
 
-def paper_cnn(height: int, width: int, channels: int, classes: int) -> nn.Module:
+def paper_cnn(height: int, width: int, channels: int, classes: int) -> nn.Sequential:
     """The paper's network (paper, App. B.1 and App. B.2): convolutions, layers of 384 and 192, a readout.
 
     Three convolutions (5·5·64, 5·5·64, 3·3·128), as the paper has for GENKI-4K; five for images of more than 100
-    pixels, as for CelebA. There the paper prints (3, 3, 64, 128) last, where it fits nothing: it is put third, where
-    64 channels become 128. Pooling is not stated; after each convolution stands a 2 × 2 maximum, as in the tutorial
+    pixels, as for CelebA. There the paper prints the kernels (3, 3, 128, 128), (3, 3, 128, 128), (3, 3, 64, 128) after
+    one that ends with 64 channels, which cannot follow it in that order: the last is put first, where 64 channels
+    become 128. It flattens "the third" of the five: taken to be the last, as it says for the network of three. Pooling
+    and padding are not stated; after each convolution, which keeps the size, stands a 2 × 2 maximum, as in the tutorial
     network this one is taken from.
 
     Args:
@@ -314,7 +316,7 @@ class ImageCritic(Critic):
 
     def tensors(self) -> dict[str, Tensor]:
         """The weights of all networks."""
-        return _saved("causal", self.causal) | _saved("masked", self.masked)
+        return saved("causal", self.causal) | saved("masked", self.masked)
 
     @classmethod
     def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> ImageCritic:
@@ -322,61 +324,19 @@ class ImageCritic(Critic):
         grid, classes = Grid(**settings["grid"]), int(settings["classes"])
         causal = [CausalNet(grid, classes) for _ in range(settings["causal"])]
         masked = [small_cnn(grid.channels + 1, classes) for _ in range(settings["masked"])]
-        _restore("causal", causal, tensors)
-        _restore("masked", masked, tensors)
+        restore("causal", causal, tensors)
+        restore("masked", masked, tensors)
         first, second = settings["belief"]
         return cls(grid, classes, causal, masked, (float(first), float(second)))
 
 
-class PaperImages(Critic):
-    """The paper's network for images. What is not seen is mid-grey: the paper does not say what stands there."""
-
-    kind: ClassVar[str] = "paper-image"
-    normalised: ClassVar[bool] = False
-
-    def __init__(self, grid: Grid, classes: int, net: nn.Module) -> None:
-        self.grid, self.classes, self.net = grid, classes, net.eval()
-
-    def scores(self, x: Pixels, seen: Tensor | None = None) -> Tensor:
-        """Scores (n, |S|) of images (n, height, width, channels)."""
-        inputs = to_input(x)
-        return self.net(inputs if seen is None else inputs * pixels_seen(seen, self.grid))
-
-    def prefix_scores(self, x: Pixels, order: Tensor | None = None) -> Tensor:
-        """Scores (n, m + 1, |S|): one evaluation for every prefix, as in the paper."""
-        m = len(self.grid)
-        rank = (
-            torch.arange(m) if order is None else torch.empty(m, dtype=torch.long).scatter_(0, order, torch.arange(m))
-        )
-        parts = []
-        for start in range(0, m + 1, _AT_ONCE):
-            ends = torch.arange(start, min(start + _AT_ONCE, m + 1))
-            shown = (rank < ends[:, None]).repeat(len(x), 1)
-            parts.append(self.scores(np.repeat(x, len(ends), axis=0), shown).view(len(x), len(ends), -1))
-        return torch.cat(parts, dim=1)
-
-    def settings(self) -> dict[str, Any]:
-        """The grid and the classes."""
-        return {"grid": asdict(self.grid), "classes": self.classes}
-
-    def tensors(self) -> dict[str, Tensor]:
-        """The weights."""
-        return _saved("paper", [self.net])
-
-    @classmethod
-    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> PaperImages:
-        """Rebuild it."""
-        grid, classes = Grid(**settings["grid"]), int(settings["classes"])
-        net = paper_cnn(grid.height, grid.width, grid.channels, classes)
-        _restore("paper", [net], tensors)
-        return cls(grid, classes, net)
-
-
-def _saved(kind: str, nets: Sequence[nn.Module]) -> dict[str, Tensor]:
+def saved(kind: str, nets: Sequence[nn.Module]) -> dict[str, Tensor]:
+    """The weights of some networks, by kind, number and name."""
     return {f"{kind}.{k}.{name}": value for k, net in enumerate(nets) for name, value in net.state_dict().items()}
 
 
-def _restore(kind: str, nets: Sequence[nn.Module], tensors: dict[str, Tensor]) -> None:
+def restore(kind: str, nets: Sequence[nn.Module], tensors: dict[str, Tensor]) -> None:
+    """Give networks the weights that `saved` named; raises `KeyError` where they do not fit."""
     for k, net in enumerate(nets):
         start = f"{kind}.{k}."
         own = {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}

@@ -5,7 +5,7 @@ Opening images by their headers: which can be used, what size they have, and wha
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 
 from lowtide.checks import LowtideError, check_rows, count
-from lowtide.disclose.plan_file import Plan
+from lowtide.disclose.card import ReleaseCard
+from lowtide.disclose.plan_file import Plan, card_paths
 from lowtide.errors import note
+from lowtide.images.alignment import Alignment, aligned
 from lowtide.images.archive import NO_LABELS, open_npz
 from lowtide.images.encoder import Chosen, Grid, Images, as_images
 from lowtide.images.files import Header, Size, UnusableError, look, quiet, spread
 from lowtide.images.folder import FileImages, ImageFolder, Skipped, cached
 from lowtide.images.layouts import list_folder, take_rows
 from lowtide.images.mechanism import FixedPatches
-from lowtide.images.names import names_tell, pair
+from lowtide.images.names import files_tell, names_tell, pair
 from lowtide.images.options import ImageOptions, check_pixels
 from lowtide.images.redrawing import RedrawRegion
 from lowtide.interface import TextTable
@@ -90,7 +92,7 @@ def open_images(
     names = tuple(listing.names[row] for row in kept)
     shape = (height, width, 1 if grey or all(header.grey for header in good) else 3)
     labels = take_rows(listing.labels, kept)
-    source = FileImages(place, names, shape, resize is not None)
+    source = FileImages(place, names, shape, resize is not None, tuple(good))
     rows = np.arange(len(names))
     return ImageFolder(place, listing.layout, names, labels, skipped, source, rows, listing.folder, listing.label_file)
 
@@ -140,8 +142,8 @@ def _one_size(headers: Sequence[Header], place: Path) -> Size:
     more = f" and {len(sizes) - _MOST} more sizes" if len(sizes) > _MOST else ""
     width, height = sizes[0][0]
     raise LowtideError(
-        f"the images of {place} have different sizes: {shown}{more}; bring them to one with --resize {width}x{height} "
-        f"(resize=({width}, {height}))"
+        f"the images of {place} have different sizes: {shown}{more}; look at them in one, with --resize "
+        f"{width}x{height} (resize=({width}, {height})): a release keeps the size of each"
     )
 
 
@@ -156,10 +158,12 @@ class ImageSource:
     Attributes:
         folder: the folder they came from; `None` for an array.
         copies: labels that tell the secret of nearly every image.
+        alignment: where the frame of a plan lies, where masks follow the face.
     """
 
     folder: ImageFolder | None = None
     copies: tuple[str, ...] = ()
+    alignment: Alignment | None = None
 
 
 def are_image_files(source: Any) -> bool:
@@ -187,11 +191,16 @@ def open_dataset(source: Any, secret: Any, options: ImageOptions, *, progress: b
     labels = folder.column(secret)
     check_secret_values(secret, len(labels), len(np.unique(labels)), "image")
     note_names(folder.names, labels)
+    told = files_tell(folder, labels)
+    if told is not None:
+        note(told)
     beside = folder.beside.drop_columns([secret])
     copies = near_copies(beside, read_classes(labels)[1])
     for name in copies:
         note(copy_note(name, secret))
-    pixels, found = cached(folder, progress=progress), ImageSource(folder, copies)
+    alignment, frames = (None, None) if options.align is None else Alignment.of(folder, options.align)
+    pixels = cached(aligned(folder, frames), progress=progress)
+    found = ImageSource(folder, copies, alignment)
     unjudged = tuple(beside.column_names)
     return Dataset("images", Path(source).name, pixels, secret, labels, known, source=found, unjudged=unjudged)
 
@@ -266,6 +275,8 @@ def check_layout(plan: Plan) -> None:
     resize, grey, kept = (plan.layout[name] for name in ("resize", "grey", "kept"))
     if not isinstance(kept, list) or not all(isinstance(name, str) for name in kept) or plan.secret in kept:
         raise LowtideError("the layout of a plan of images must list the labels that are kept, without the secret")
+    if plan.layout.get("align") is not None:
+        Alignment.from_config(plan.layout["align"])
     sizes = resize is None or (len(resize) == 2 and all(isinstance(side, int) and side > 0 for side in resize))
     if not sizes or not isinstance(grey, bool):
         raise LowtideError("the layout of a plan of images must say their size, and whether they are grey")
@@ -278,6 +289,7 @@ def match_images(
     if not isinstance(release, (str, Path)):
         data = _open_array(release if reference is None else reference, secret)
         return Matched(data, as_images(release), None if reference is None else data.samples, utility)
+    options = _as_planned(Path(release), options)
     data = open_dataset(reference, secret, options, progress=progress)
     found = open_images(Path(release), resize=options.size, grey=options.grey, progress=progress)
     if data.secret in found.columns:
@@ -303,6 +315,15 @@ def match_images(
     _refuse_copies(found, matched)
     unjudged = tuple(found.beside.column_names)
     return Matched(matched, cached(found, progress=progress), clean, values, rows[order], unjudged)
+
+
+def _as_planned(release: Path, options: ImageOptions) -> ImageOptions:
+    """With the size in which the plan looked at the images, as the card beside a release says, unless one is given."""
+    path = card_paths(release)["card.json"]
+    if options.resize is not None or not path.is_file():
+        return options
+    size = ReleaseCard.load(path).parameters.get("size")
+    return options if size is None else replace(options, resize="x".join(map(str, size)))
 
 
 def _refuse_copies(release: ImageFolder, data: Dataset) -> None:

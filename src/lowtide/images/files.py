@@ -14,12 +14,12 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, JpegImagePlugin, UnidentifiedImageError
 
 from lowtide.errors import LowtideError
 from lowtide.images.options import check_pixels
@@ -71,16 +71,31 @@ class UnusableError(Exception):
 
 
 @dataclass(frozen=True)
+class Coding:
+    """How a JPEG file is encoded: what its quality and its sampling of colours stand for.
+
+    Attributes:
+        tables: what coefficients are divided by, for brightness and for colours: 64 numbers each.
+        subsampling: 0 for colours at every pixel, 1 for every other one across, 2 across and down.
+    """
+
+    tables: tuple[tuple[int, ...], ...]
+    subsampling: int
+
+
+@dataclass(frozen=True)
 class Header:
     """What is known of an image without its pixels.
 
     Attributes:
         size: width and height, after rotation.
         grey: whether it has no colours.
+        coding: how a JPEG file is encoded; `None` for other formats, and where it cannot be had again.
     """
 
     size: Size
     grey: bool
+    coding: Coding | None = field(default=None, compare=False)
 
 
 def is_image(name: str) -> bool:
@@ -99,13 +114,25 @@ def look(path: Path, *, thorough: bool = False, resized: bool = False) -> Header
         resized: whether it will be made smaller; otherwise one that is too large is refused before it is decoded.
     """
     with _open(path) as (image, file):
-        grey, size = _is_grey(image), image.size
+        grey, size, coding = _is_grey(image), image.size, _coding(image)
         if not resized:
             check_pixels(*size)
         if thorough or not _ends_well(file, image.format or ""):
             file.seek(0)
-            return Header(_plain(image).size, grey)
-        return Header(size[::-1] if _turn(image) in _SIDEWAYS else size, grey)
+            return Header(_plain(image).size, grey, coding)
+        return Header(size[::-1] if _turn(image) in _SIDEWAYS else size, grey, coding)
+
+
+def _coding(image: Image.Image) -> Coding | None:
+    """How a JPEG file is encoded; `None` where there is nothing to be had, or nothing that can be written again."""
+    if image.format not in ("JPEG", "MPO"):
+        return None
+    tables = getattr(image, "quantization", {})
+    sampling = JpegImagePlugin.get_sampling(image)
+    found = tuple(tuple(int(number) for number in tables[key]) for key in sorted(tables))
+    if not found or any(len(one) != 64 or not 0 < min(one) <= max(one) <= 255 for one in found):
+        return None
+    return Coding(found, max(sampling, 0))
 
 
 def decode(path: Path, *, channels: int, size: Size | None = None) -> Pixels:
@@ -134,16 +161,23 @@ def to_image(pixels: Pixels) -> Image.Image:
     return Image.fromarray(np.ascontiguousarray(pixels[..., 0] if pixels.shape[2] == 1 else pixels))
 
 
-def encode(pixels: Pixels, suffix: str, *, quality: int = 95) -> bytes:
+def encode(pixels: Pixels, suffix: str, *, quality: int = 95, coding: Coding | None = None) -> bytes:
     """The bytes of a file that holds these pixels: exactly, unless it is JPEG.
 
     Args:
         pixels: (height, width, 1 or 3) bytes.
         suffix: which format, such as `.png`; WebP is lossless.
         quality: of JPEG, without subsampling of colours.
+        coding: of JPEG, in place of a quality.
     """
     form = FORMATS[suffix.lower()]
-    options = {"quality": quality, "subsampling": 0} if form == "JPEG" else _ENCODING.get(form, {})
+    options = _ENCODING.get(form, {})
+    if form == "JPEG" and coding is None:
+        options = {"quality": quality, "subsampling": 0}
+    elif form == "JPEG" and coding is not None:
+        # Grey pixels have no colours to sample or to divide.
+        tables = coding.tables[: 1 if pixels.shape[2] == 1 else 2]
+        options = {"qtables": [list(table) for table in tables], "subsampling": coding.subsampling}
     buffer = io.BytesIO()
     try:
         to_image(pixels).save(buffer, form, **options)

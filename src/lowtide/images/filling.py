@@ -21,6 +21,10 @@ from lowtide.types import Ints, Pixels
 _LIKE = 40  # images that are alike enough to lend their detail
 _MIXED = 5  # of these, whose details are averaged: of fewer one would be recognised, more are a blur
 _FEWEST = 2 * _MIXED
+FILLED_IN = (
+    "Hidden patches are filled in from what the same image shows elsewhere, and from nothing else: whoever has the "
+    "images painted over can fill them in just so, and the filled ones tell no more."
+)
 LENT = (
     f"Hidden patches are filled in with the average detail of {_MIXED} other images of the file. What an image hides "
     f"has no part in what it shows, but 1/{_MIXED} of its detail is in others; the bounds are about an image by itself."

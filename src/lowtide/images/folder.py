@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from lowtide.errors import LowtideError
 from lowtide.images.archive import GIB, ArrayImages
 from lowtide.images.encoder import Images, Stack
-from lowtide.images.files import UnusableError, decode, spread
+from lowtide.images.files import Coding, Header, Size, UnusableError, decode, spread
 from lowtide.images.layouts import LABEL, SPLIT, Layout, take_rows
 from lowtide.progress import progress_bar
 from lowtide.table_files.formats import find_column
@@ -116,12 +116,14 @@ class FileImages:
         names: (n,) paths below it.
         shape: height, width and channels, to which images are brought.
         resized: whether they may have another size on disk.
+        headers: (n,) what is known of each file; without them all are taken to have the size of `shape`.
     """
 
     root: Path
     names: tuple[str, ...]
     shape: tuple[int, int, int]
     resized: bool = False
+    headers: tuple[Header, ...] = ()
 
     def __len__(self) -> int:
         return len(self.names)
@@ -131,14 +133,23 @@ class FileImages:
         made = spread(self._decode, [self.names[place] for place in np.asarray(index, np.intp)])
         return np.array(made, np.uint8).reshape(-1, *self.shape)
 
-    def _decode(self, name: str) -> Pixels:
+    def native(self, index: Ints) -> list[Pixels]:
+        """Some images at the sizes that their files have, each (height, width, channels)."""
+        return spread(
+            lambda place: self._decode(self.names[place], self.headers[place].size), np.asarray(index, np.intp)
+        )
+
+    def _decode(self, name: str, own: Size | None = None) -> Pixels:
+        """One image, brought to the size of all of them, or at its own."""
         height, width, channels = self.shape
+        resized = (width, height) if self.resized and own is None else None
+        expected = self.shape if own is None else (own[1], own[0], channels)
         try:
-            pixels = decode(self.root / name, channels=channels, size=(width, height) if self.resized else None)
+            pixels = decode(self.root / name, channels=channels, size=resized)
         except UnusableError as error:
             problem = str(error)
         else:
-            if pixels.shape == self.shape:
+            if pixels.shape == expected:
                 return pixels
             problem = "not of the size it had"
         raise LowtideError(
@@ -184,6 +195,30 @@ class ImageFolder:
     def read(self, index: Ints) -> Pixels:
         """Some images, (len(index), height, width, channels)."""
         return self.source.read(self.rows[index])
+
+    @property
+    def sizes(self) -> Ints:
+        """(n, 2) width and height of every image as it lies there, whatever it is brought to."""
+        source = self.source
+        if isinstance(source, FileImages) and source.headers:
+            return np.array([source.headers[row].size for row in self.rows], np.intp).reshape(-1, 2)
+        height, width = source.array.shape[1:3] if isinstance(source, ArrayImages) else self.shape[:2]
+        return np.tile(np.array([width, height], np.intp), (len(self), 1))
+
+    @property
+    def codings(self) -> tuple[Coding | None, ...]:
+        """(n,) how each JPEG file is encoded; `None` for others."""
+        source = self.source
+        if not isinstance(source, FileImages) or not source.headers:
+            return (None,) * len(self)
+        return tuple(source.headers[row].coding for row in self.rows)
+
+    def native(self, index: Ints) -> list[Pixels]:
+        """Some images at their own sizes, each (height, width, channels)."""
+        rows, source = self.rows[index], self.source
+        if isinstance(source, (FileImages, ArrayImages)):
+            return source.native(rows)
+        return list(source.read(rows))
 
     @property
     def in_memory(self) -> bool:
@@ -246,7 +281,9 @@ class ImageFolder:
         """What there is, in sentences; no label of any image."""
         height, width, channels = self.shape
         kind = "colour" if channels == 3 else "grey"
-        said = [f"{len(self):,} {kind} images of {width}×{height} in {_WORDS[self.layout]}"]
+        of_one_size = (self.sizes == (width, height)).all()
+        looked_at = f"of {width}×{height}" if of_one_size else f"looked at in {width}×{height}"
+        said = [f"{len(self):,} {kind} images {looked_at} in {_WORDS[self.layout]}"]
         others = [name for name in self.columns if name != SPLIT]
         said.append(f"labels: {', '.join(others)}" if others else "no labels")
         if self.split is not None:

@@ -71,12 +71,22 @@ def attributes(path: Path) -> tuple[list[str], pa.Table]:
     if len(lines) < 2 or not lines[0].strip().isdigit():
         raise LowtideError(f"{path} must start with a count and a line with the names of the attributes; mend it")
     names = lines[1].split()
+    names = names[1:] if names[:1] == ["image_id"] else names  # as the file of boxes has it
     rows = [line.split() for line in lines[2:]]
     if len(set(names)) < len(names) or not all(rows):
         raise LowtideError(f"{path} has attributes of one name, or empty lines; correct it")
     what = f"a file name and {len(names)} whole numbers, one for each attribute"
     values = _numbers([row[1:] for row in rows], len(names), np.int64, what, path=path, first=3)
     return [row[0] for row in rows], _table(dict(zip(names, values.T, strict=True)))
+
+
+def _points(path: Path, names: Sequence[str], known: Sequence[str]) -> dict[str, pa.Array]:
+    """Columns of CelebA's landmarks or boxes for these file names; nothing where the file does not say."""
+    own, table = attributes(path)
+    row = {name: number for number, name in enumerate(own)}
+    rows = pa.array([row.get(name) for name in names], pa.int64())
+    titled = {_BOX_SIDES.get(column, column): table[column] for column in table.column_names}
+    return {title: values.take(rows) for title, values in titled.items() if title not in known}
 
 
 def partition(path: Path, names: Sequence[str]) -> pa.Array:
@@ -177,7 +187,9 @@ Layout = Literal["classes", "metadata", "genki", "celeba", "plain", "npz"]
 METADATA = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
 GENKI_FOLDER, GENKI_LABELS = "files", "labels.txt"
 CELEBA_FOLDER, CELEBA_LABELS, CELEBA_SPLIT = "img_align_celeba", "list_attr_celeba", "list_eval_partition"
+CELEBA_LANDMARKS, CELEBA_BOXES = "list_landmarks_align_celeba", "list_bbox_celeba"
 SPLIT_FILE, SPLIT = "split.csv", "split"
+_BOX_SIDES = {"x_1": "x", "y_1": "y", "width": "w", "height": "h"}  # of CelebA's boxes, as everybody else calls them
 LABEL = "label"  # the column that a folder per class stands for
 NO_LABEL = "without a label"
 NO_FILE = "named in the labels, but not there"
@@ -319,6 +331,10 @@ def _celeba(root: Path, files: Sequence[str]) -> Listing | None:
     splits = [f"{CELEBA_SPLIT}{suffix}" for suffix in (".txt", ".csv") if f"{CELEBA_SPLIT}{suffix}" in files]
     if splits:
         labels = pa.table({**_columns(labels), SPLIT: partition(root / splits[0], names)})
+    for stem in (CELEBA_LANDMARKS, CELEBA_BOXES):
+        beside = [f"{stem}{suffix}" for suffix in (".txt", ".csv") if f"{stem}{suffix}" in files]
+        if beside:
+            labels = pa.table({**_columns(labels), **_points(root / beside[0], names, labels.column_names)})
     images = [name for name in files if name.startswith(folder + "/") and is_image(name)]
     paths = [f"{folder}/{_safe(name, root / found[0])}" for name in names]
     return _joined("celeba", paths, labels, images=images, others=files, folder=folder, label_file=found[0], where=root)

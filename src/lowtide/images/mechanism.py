@@ -28,7 +28,9 @@ from lowtide.disclose.budget import Parts, Point, density_parts, ordered_parts, 
 from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
 from lowtide.images.encoder import Grid, Images
 from lowtide.images.filling import FilledImages
+from lowtide.images.inpainting import FILLS, fill_in
 from lowtide.images.regions import Region
+from lowtide.images.shapes import GREEDY, HiddenShape, hiding
 from lowtide.types import Bools, Floats, Ints, Pixels
 
 Kind = Literal["redact", "gaussian"]
@@ -45,8 +47,8 @@ class ImageMechanism:
         grid: the size of the images and of their patches.
         kind: `redact` or `gaussian`.
         lam: λ of the noise, in units of the pixel range; `None` when patches are redacted.
-        fill: the byte that a redacted pixel shows in every channel; or `redraw`, where the file that is released
-            fills it in (`Released`) and `hide` itself paints grey.
+        fill: the byte that a redacted pixel shows in every channel; or one of `FILLS`, by which it is filled in from
+            what is shown; or `redraw`, where the file that is released fills it in (`Released`) and `hide` paints grey.
     """
 
     grid: Grid
@@ -56,10 +58,14 @@ class ImageMechanism:
 
     def __post_init__(self) -> None:
         one_of("mechanism", self.kind, ("redact", "gaussian"))
-        if self.fill != REDRAW:
-            count("fill", self.fill, 0, _TOP)  # type: ignore[arg-type]
-        elif self.kind != "redact":
-            raise LowtideError("fill='redraw' fills in what is redacted; use mechanism='redact', or leave fill out")
+        if not isinstance(self.fill, str):
+            count("fill", self.fill, 0, _TOP)
+        else:
+            one_of("fill", self.fill, (*FILLS, REDRAW))
+            if self.kind != "redact":
+                raise LowtideError(
+                    f"fill={self.fill!r} fills in what is redacted; use mechanism='redact', or leave fill out"
+                )
         if self.kind == "gaussian":
             if self.lam is None:
                 raise LowtideError("gaussian noise needs its scale; give lam, in units of the pixel range: 1 is strong")
@@ -99,10 +105,10 @@ class ImageMechanism:
                 f"got {pixels.dtype} {pixels.shape}"
             )
         mask = self._pixels(hidden, len(pixels))
-        result = np.array(pixels)
         if self.kind == "redact":
-            np.copyto(result, np.uint8(GREY if self.fill == REDRAW else self.fill), where=mask[..., None])
-        elif mask.any():
+            return self.paint(pixels, mask)
+        result = np.array(pixels)
+        if mask.any():
             if noise is None:
                 raise LowtideError("hidden patches need noise; give noise=KeyedNoise(key), with a key from new_key()")
             contents = [image.tobytes() for image in pixels]
@@ -111,6 +117,23 @@ class ImageMechanism:
                 contents = [content + name.tobytes() for content, name in zip(contents, names, strict=True)]
             numbers = noise.content_ids(contents, len(pixels))
             self._draw(result, np.broadcast_to(mask, result.shape[:3]), numbers, noise.derive(self._label))
+        return result
+
+    def paint(self, pixels: Pixels, mask: Bools) -> Pixels:
+        """New images of any size with hidden pixels painted over, or filled in from the others.
+
+        Args:
+            pixels: (n, height, width, channels) bytes.
+            mask: (height, width) or (n, height, width), true where a pixel is hidden.
+        """
+        result = np.array(pixels)
+        np.copyto(result, np.uint8(GREY if isinstance(self.fill, str) else self.fill), where=mask[..., None])
+        if self.fill not in FILLS:
+            return result
+        if mask.ndim == 2:
+            return fill_in(result, mask, str(self.fill))
+        for row, own in enumerate(mask):
+            result[row] = fill_in(result[row : row + 1], own, str(self.fill))[0]
         return result
 
     def to_config(self) -> dict[str, Any]:
@@ -185,6 +208,8 @@ class FixedPatches:
             anew for every point.
         marginal: (m,) what each patch carries of the leakage of the raw images, in nats, averaged over random orders
             of hiding; NaN where it had to be hidden.
+        shapes: the shapes that are hidden in place of the first patches of the order, each around its share kept; none
+            where the order itself is followed.
     """
 
     name: ClassVar[str] = "fixed"
@@ -195,6 +220,12 @@ class FixedPatches:
     hide: Bools = field(repr=False)
     curve: tuple[Point, ...] = field(repr=False)
     marginal: Floats = field(repr=False)
+    shapes: tuple[HiddenShape, ...] = field(default=(), repr=False)
+
+    @property
+    def shape(self) -> str:
+        """The shape of what is hidden, in words."""
+        return GREEDY if not self.shapes else self._shape_at(self.kept).name
 
     @property
     def kept(self) -> float:
@@ -208,11 +239,11 @@ class FixedPatches:
     def at(self, kept: float) -> FixedPatches:
         """The policy that keeps the share `kept` of the pixels, or a little more where patches do not add up to it."""
         share = float(within("kept", kept, 0.0, 1.0))
-        area = np.cumsum(self.grid.sizes[self.order]) / self.grid.sizes.sum()
-        free = int((~self.keep).sum())
-        hidden = np.zeros(len(self.grid), dtype=bool)
-        hidden[self.order[: min(free, int((area <= 1 - share + 1e-9).sum()))]] = True
-        return replace(self, hidden=(hidden | self.hide) & ~self.keep)
+        order = self._shape_at(share).order if self.shapes else self.order
+        return replace(self, hidden=(hiding(order, self.grid, share) | self.hide) & ~self.keep)
+
+    def _shape_at(self, kept: float) -> HiddenShape:
+        return min(self.shapes, key=lambda shape: abs(shape.kept - kept))
 
     def with_curve(self, points: Sequence[Point]) -> FixedPatches:
         """The same policy with its trade-off curve."""
@@ -227,7 +258,12 @@ class FixedPatches:
         config, tensors = ordered_parts(
             hidden=self.hidden, keep=self.keep, hide=self.hide, order=self.order, curve=self.curve
         )
-        return config, {**tensors, "marginal": torch.from_numpy(self.marginal)}
+        arrays = {"marginal": np.nan_to_num(self.marginal)}  # a bundle holds finite numbers; `hide` says where NaN was
+        if self.shapes:
+            arrays["shapes"] = np.stack([shape.order for shape in self.shapes])
+            arrays["points"] = np.stack([point.hidden for point in self.curve])
+            config["shapes"] = [{"kept": shape.kept, "name": shape.name} for shape in self.shapes]
+        return config, {**tensors, **{name: torch.from_numpy(array) for name, array in arrays.items()}}
 
     @classmethod
     def read(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor], grid: Grid) -> FixedPatches:
@@ -235,7 +271,22 @@ class FixedPatches:
         marginal = tensors["marginal"].numpy()
         if marginal.shape != (len(grid),):
             raise LowtideError("the information of patches is not one number for each; make it again")
-        return cls(grid=grid, marginal=marginal, **read_ordered(config, tensors, len(grid)))
+        found = read_ordered(config, tensors, len(grid))
+        marginal = np.where(found["hide"], np.nan, marginal)
+        plan = cls(grid=grid, marginal=marginal, **found)
+        return plan._with_shapes(config["shapes"], tensors) if "shapes" in config else plan
+
+    def _with_shapes(self, said: Sequence[Mapping[str, Any]], tensors: Mapping[str, Tensor]) -> FixedPatches:
+        """The same plan with the shapes that `parts` gave; the points of its curve hide these."""
+        orders = tensors["shapes"].numpy().astype(np.intp)
+        if orders.shape[1:] != (len(self.grid),) or (np.sort(orders, axis=1) != np.arange(len(self.grid))).any():
+            raise LowtideError("a shape of the plan does not name every patch once; make it again")
+        shapes = tuple(
+            HiddenShape(float(one["kept"]), str(one["name"]), own) for one, own in zip(said, orders, strict=True)
+        )
+        masks = [read_mask(mask.numpy(), len(self.grid)) for mask in tensors["points"]]
+        curve = tuple(replace(point, hidden=mask) for point, mask in zip(self.curve, masks, strict=True))
+        return replace(self, shapes=shapes, curve=curve)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,10 +17,11 @@ from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError
 from lowtide.images import dataset, encoder, fitting, releasing
 from lowtide.images import view as image_view
-from lowtide.images.attackers import CONTINUED_ATTACKERS, IMAGE_ATTACKERS, Album, changed_images
-from lowtide.images.convnets import ImageCritic, PaperImages
+from lowtide.images.attackers import CONTINUED_ATTACKERS, IMAGE_ATTACKERS, NETWORKS, Album, changed_images
+from lowtide.images.convnets import ImageCritic
 from lowtide.images.hider import ImageHider
 from lowtide.images.options import ImageOptions
+from lowtide.images.paper import PaperImages
 from lowtide.images.planner import ImagePlanner, ImageSettings
 from lowtide.images.scan import ImageScan, scan_images
 from lowtide.images.view import ImageMaps
@@ -77,7 +78,8 @@ class ImageModality:
 
     attackers: ClassVar[Mapping[str, Maker | Continued]] = {**IMAGE_ATTACKERS, **CONTINUED_ATTACKERS}
     joins_attackers = True
-    cross_fitted_rows = 0  # networks take too long to be trained five times
+    cross_fitted_rows = 10_000
+    trained_once: ClassVar[frozenset[str]] = NETWORKS
 
     def rows(self, x: Any) -> AttackRows:
         """Open images as rows."""
@@ -172,7 +174,9 @@ class ImageModality:
 
     def layout(self, data: Dataset, options: ImageOptions, locks: Locks, utility: str | None) -> dict[str, Any]:
         """How images are brought to their size, and which labels are released."""
-        return {"resize": options.size and list(options.size), "grey": options.grey, "kept": list(locks.columns)}
+        found = {"resize": options.size and list(options.size), "grey": options.grey, "kept": list(locks.columns)}
+        alignment = data.source.alignment
+        return found if alignment is None else {**found, "align": alignment.to_config()}
 
     def policy_for(self, asked: Mapping[str, Any], data: Dataset | None) -> str:
         """The first, whatever is asked for."""

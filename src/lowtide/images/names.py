@@ -81,6 +81,32 @@ def names_tell(names: Sequence[str], codes: ArrayLike) -> NameCheck:
     return NameCheck(bool(how), how, auc)
 
 
+def files_tell(folder: ImageFolder, codes: ArrayLike) -> str | None:
+    """What a release that keeps the sizes and the JPEG quality of its files would tell by them; `None` for nothing.
+
+    Args:
+        folder: n images.
+        codes: (n,) the secret, as any values.
+    """
+    classes, inverse = np.unique(np.asarray(codes), return_inverse=True)
+    if len(classes) < 2:
+        return None
+    sizes = folder.sizes
+    words = [f"{width}x{height}" for width, height in sizes]
+    chances = {
+        "sizes": min(_words(words, inverse), _ranks(sizes.prod(axis=1), inverse)[0]),
+        "JPEG quality": _words([str(coding) for coding in folder.codings], inverse),
+    }
+    limit = 2 * norm.sf(_Z) / (len(chances) + 1)
+    how = [what for what, chance in chances.items() if chance < limit]
+    if not how:
+        return None
+    return (
+        f"the {' and the '.join(how)} of the images tell the secret, and a release keeps them: bring all to one size "
+        "and one quality before, or release them with --png or --quality where it is the quality"
+    )
+
+
 def shuffled_names(source: ImageFolder, *, png: bool = False, seed: int | None = None) -> tuple[str, ...]:
     """New names in random order: numbers, all with the same suffix, in the folder where the layout has its images.
 

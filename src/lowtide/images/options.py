@@ -34,17 +34,32 @@ class ImageOptions:
     )
     patch: int = option(8, "side of a patch in pixels", verbs=("scan", "plan"), least=1)
     resize: str | None = option(
-        None, "bring all to WIDTHxHEIGHT, at most 1024x1024 pixels", verbs=("scan", "plan", "audit"), metavar="WxH"
+        None,
+        "look at all of them in WIDTHxHEIGHT, at most 1024x1024 pixels; a release keeps their sizes",
+        verbs=("scan", "plan", "audit"),
+        metavar="WxH",
     )
     grey: bool = option(False, "make grey of colours", verbs=("scan", "plan", "audit"))
     complete: bool = option(False, "refuse a folder of which files or labels would be skipped")
     samples: int = option(0, "show so many of them in the report, which then stays inside", verbs=("scan",), least=0)
     region: float = option(0.36, "share of the pixels that redraw keeps or replaces as one region", verbs=("plan",))
     fill: str | None = option(
-        None, "redraw: fill in what is hidden from like images, so that nothing looks hidden", verbs=("plan",)
+        None,
+        "what hidden patches show: grey, the mean colour of what is shown, a blur of what lies around, inpaint for a "
+        "smooth one, or redraw for that of like images",
+        verbs=("plan",),
+        metavar="grey|mean|blur|inpaint|redraw",
+    )
+    align: str | None = option(
+        None,
+        "let what is hidden follow the face: box (columns x, y, w, h) or landmarks (columns NAME_x, NAME_y)",
+        verbs=("plan", "release"),
+        metavar="box|landmarks",
     )
     png: bool = option(False, "write PNG, so that no shown pixel changes", verbs=("release",))
-    quality: int = option(95, "of JPEG files", verbs=("release",), least=1, most=100)
+    quality: int | None = option(
+        None, "of JPEG files; by default each is encoded as its source was", verbs=("release",), least=1, most=100
+    )
     rename: bool = option(False, "number them anew, in random order", verbs=("release",))
     mapping: Path | None = option(
         None, "the private list of old and new names", verbs=("release", "audit"), metavar="FILE"

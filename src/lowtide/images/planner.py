@@ -9,18 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lowtide.checks import LowtideError, count
+from lowtide.checks import LowtideError, count, one_of
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import Certificate, certify_fixed, certify_paper, certify_sequential
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
 from lowtide.disclose.rehearsal import Check, Goal, Rehearsal, Task, Tick, read_secret, read_utility, refuse_few
+from lowtide.images.alignment import ALIGNED
 from lowtide.images.encoder import Grid, as_images
-from lowtide.images.filling import LENT
+from lowtide.images.filling import FILLED_IN, LENT
 from lowtide.images.fitting import fit_images
 from lowtide.images.hider import ImageHider
+from lowtide.images.inpainting import FILLS
 from lowtide.images.mechanism import (
     GREY,
     REDRAW,
+    FixedPatches,
     ImageMechanism,
     PaperPatches,
     PatchPolicy,
@@ -35,6 +38,8 @@ from lowtide.types import Bools, Labels
 
 _PATCH = 8  # side in pixels
 _NOISE = 1.0  # λ in units of the pixel range
+_GREY = "grey"
+_PAINTED: dict[str | None, int] = {None: GREY, _GREY: GREY}  # the fills that are a byte
 
 
 @dataclass(frozen=True)
@@ -47,14 +52,19 @@ class ImageSettings:
         attackers: names of the attackers that check the release; by default logistic regression on edges and a small
             network.
         region: the share of the pixels that `redraw` keeps or replaces as one region.
-        fill: `redraw` fills in what `fixed` hides, by the details of images with a like visible part; by default it is
-            painted grey.
+        fill: what `fixed` hides is painted `grey`, as by default; or in the `mean` colour of what the image shows, with
+            a `blur` of what lies around, or smoothly from its border (`inpaint`), all of which depend on nothing but
+            what is shown; or `redraw` fills it in by the details of images with a like visible part.
+        resize: the size in which images are looked at, where they are released at their own: the card says so.
+        align: what masks follow, where they follow the face: the card says so.
     """
 
     mirror: bool = True
     attackers: Sequence[str] = CHECKERS
     region: float = ImageOptions.region
     fill: str | None = None
+    resize: str | None = None
+    align: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +116,7 @@ class ImagePlanner:
             images,
             codes,
             classes,
-            ImageMechanism(grid, task.mechanism, lam, task.settings.fill or GREY),  # type: ignore[arg-type]
+            ImageMechanism(grid, task.mechanism, lam, _PAINTED.get(task.settings.fill, task.settings.fill)),  # type: ignore[arg-type]
             keep,
             hide,
             KeyedNoise(key),
@@ -153,9 +163,18 @@ class ImagePlanner:
         certificate = certify_fixed(
             self.task.stated_at, self.classes.prior, ratios=ratios, hidden=policy.hidden, rows=n
         )
+        if self.task.settings.fill in FILLS:
+            certificate = replace(certificate, statements=(*certificate.statements, FILLED_IN))
         if self.task.settings.fill == REDRAW:
             certificate = replace(certificate, statements=(*certificate.statements, LENT))
         return self._rehearsal(policy, check, certificate)
+
+    def _judged_small(self, certificate: Certificate) -> Certificate:
+        """The same, with a word on images that are released larger than they were looked at."""
+        grid, settings = self.problem.mechanism.grid, self.task.settings
+        said = [] if settings.resize is None else [judged_small(grid.width, grid.height)]
+        said += [] if settings.align is None else [ALIGNED]
+        return replace(certificate, statements=(*certificate.statements, *said)) if said else certificate
 
     def _redraw(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         problem, grid = self.problem, self.problem.mechanism.grid
@@ -165,7 +184,7 @@ class ImagePlanner:
             found.policy,
             problem.mechanism,
             found.check,
-            certify_region(found, problem, self.task),
+            self._judged_small(certify_region(found, problem, self.task)),
             features=tuple(Feature(*pair) for pair in zip(grid.features.names, shares.tolist(), strict=True)),
             rows=found.rows,
             changed=found.pixels,
@@ -217,11 +236,13 @@ class ImagePlanner:
         flags = all_flags(problem.images, policy)
         hidden = flags.mean(axis=0)
         filled = {} if self.task.settings.fill is None else {"fill": self.task.settings.fill}
+        if isinstance(policy, FixedPatches):
+            filled["shape"] = policy.shape
         return Rehearsal(
             policy,
             problem.mechanism,
             check,
-            certificate,
+            self._judged_small(certificate),
             features=tuple(Feature(*pair) for pair in zip(grid.features.names, hidden.tolist(), strict=True)),
             rows=len(flags),
             changed=float(hidden @ grid.sizes / grid.sizes.sum()),
@@ -240,6 +261,15 @@ class ImagePlanner:
         }
 
 
+def judged_small(width: int, height: int) -> str:
+    """What a person must know who releases images that were looked at in another size."""
+    return (
+        f"Attackers looked at {width}x{height} pixels, and images are released at their own sizes: what is hidden is "
+        "hidden there, too, but what finer detail of the shown part tells, nobody has judged. An audit with a larger "
+        "--resize looks closer."
+    )
+
+
 def _useful(utility: ArrayLike | None, n: int) -> Labels | None:
     """The classes (n,) of what the release should still tell; `None` when nothing is named."""
     if utility is None:
@@ -256,10 +286,14 @@ def _check_task(task: Task) -> None:
         raise LowtideError("policy='sequential' redacts patches of images; use mechanism='redact', or 'fixed'")
     if task.policy == "redraw" and task.mechanism != "redact":
         raise LowtideError("policy='redraw' adds no noise to pixels; leave mechanism out, or use policy='fixed'")
-    if task.settings.fill not in (None, REDRAW):
-        raise LowtideError(f"fill must be {REDRAW!r} or left out, which paints hidden patches grey")
-    if task.settings.fill == REDRAW and (task.policy != "fixed" or task.mechanism != "redact"):
-        raise LowtideError("fill='redraw' is for policy='fixed' with mechanism='redact'; leave fill out")
+    if task.settings.align is not None and task.policy == "redraw":
+        raise LowtideError("policy='redraw' lends regions between images as they lie; leave align out, or use 'fixed'")
+    fill = task.settings.fill
+    if fill is None:
+        return
+    one_of("fill", fill, (_GREY, *FILLS, REDRAW))
+    if task.policy != "fixed" or task.mechanism != "redact":
+        raise LowtideError(f"fill={fill!r} is for policy='fixed' with mechanism='redact'; leave fill out")
 
 
 def _side(features: Any) -> int:

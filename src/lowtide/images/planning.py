@@ -17,7 +17,7 @@ What is hidden or shown together: patches of the release, and the places of an i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -31,6 +31,8 @@ from lowtide.images.convnets import to_input
 from lowtide.images.encoder import Grid
 from lowtide.images.mechanism import FixedPatches
 from lowtide.images.planning_attackers import CELLS, EdgeAttacker, Thumbnails, at_places, by_kind
+from lowtide.images.shapes import CAUTIOUS, KNOTS, ORDERING, Family, HiddenShape, choose_families, families, some_images
+from lowtide.splits import stratified, stream
 from lowtide.training import one_thread
 from lowtide.types import Bools, Floats, Floats32, Ints, Pixels
 
@@ -47,11 +49,14 @@ class Spread:
         within: (D, D) covariance within classes, of features scaled to variance 1, with a ridge.
         between: (D, |S|) class means minus the mean, times `√p(s)`, equally scaled.
         place: (D,) the place each feature belongs to.
+        chance: what a feature that tells nothing adds to d² of so few images, for each share of its variance that
+            others do not predict; `(|S| − 1)/n`.
     """
 
     within: Floats
     between: Floats
     place: Ints
+    chance: float = 0.0
 
     @classmethod
     def of(cls, data: Thumbnails, *, mirror: bool) -> Spread:
@@ -72,7 +77,7 @@ class Spread:
         within /= scale
         within[np.diag_indices_from(within)] += _RIDGE
         between = ((means - share @ means) * np.sqrt(share)[:, None]).T / scale[:, None]
-        spread = cls(within, between, place)
+        spread = cls(within, between, place, (len(data.prior) - 1) / len(data.codes))
         return spread.given(np.arange(len(place)) < len(place) // 2) if tells else spread
 
     def given(self, known: Bools) -> Spread:
@@ -80,7 +85,8 @@ class Spread:
         factor = cho_factor(self.within[np.ix_(known, known)])
         predicted = cho_solve(factor, self.within[np.ix_(known, ~known)])
         within = self.within[np.ix_(~known, ~known)] - self.within[np.ix_(~known, known)] @ predicted
-        return Spread(within, self.between[~known] - predicted.T @ self.between[known], self.place[~known])
+        between = self.between[~known] - predicted.T @ self.between[known]
+        return Spread(within, between, self.place[~known], self.chance)
 
 
 def showing_order(
@@ -107,7 +113,8 @@ def showing_order(
             candidates = [j for j in must if j in left] or left
             worth = size[candidates]
             if useful is not None:
-                worth = blended_worth(worth / worth.sum(), np.array([useful.adds(j) for j in candidates]))
+                told = np.array([max(0.0, useful.adds(j)) for j in candidates])
+                worth = blended_worth(worth / worth.sum(), told)
             added = np.array([secret.adds(j) for j in candidates])
             chosen = candidates[int(np.argmin(added / worth))]
             order.append(chosen)
@@ -129,10 +136,11 @@ class _Shown:
         owner = unit[spread.place]
         self._own = {int(j): np.flatnonzero(owner == j) for j in np.unique(owner)}
         self._within, self._between = spread.within.copy(), spread.between.copy()
+        self._chance = spread.chance
 
     def adds(self, j: int) -> float:
-        """What unit j adds; nothing where it owns no feature."""
-        return _adds(self._within, self._between, self._own.get(j))
+        """What unit j adds beyond chance; nothing where it owns no feature."""
+        return _adds(self._within, self._between, self._own.get(j), self._chance)
 
     def show(self, j: int) -> None:
         """Show unit j."""
@@ -141,14 +149,19 @@ class _Shown:
 
 
 def _sums(data: Thumbnails, versions: Sequence[Pixels], mirror: bool) -> tuple[Floats, Floats, Floats]:
-    """`Σ x xᵀ` (D, D), `Σ x` of each class (|S|, D) and how many (|S|,), over images and their mirror images."""
+    """`Σ x xᵀ` (D, D), `Σ x` of each class (|S|, D) and how many (|S|,), over images and their mirror images.
+
+    Features are counted from those of the first image: moments around the mean do not depend on that, and where nearly
+    all images are the same, such as in a plain background, squares of single precision would drown what varies.
+    """
     width, classes = len(versions) * len(at_places(data.channels)), len(data.prior)
     total, sums, counts = np.zeros((width, width)), np.zeros((classes, width)), np.zeros(classes)
+    first = np.concatenate([_features(version[:1], False) for version in versions], axis=1)
     with one_thread():
         for start in range(0, len(data.codes), _BATCH):
             rows = slice(start, start + _BATCH)
             for flip in (False, True)[: 1 + mirror]:
-                x = np.concatenate([_features(version[rows], flip) for version in versions], axis=1)
+                x = np.concatenate([_features(version[rows], flip) for version in versions], axis=1) - first
                 total += x.T @ x  # single precision within a batch, double across
                 for k in range(classes):
                     mine = data.codes[rows] == k
@@ -157,12 +170,17 @@ def _sums(data: Thumbnails, versions: Sequence[Pixels], mirror: bool) -> tuple[F
     return total, sums, counts
 
 
-def _adds(within: Floats, between: Floats, block: Ints | None) -> float:
-    """What the features `block` add to d²; nothing where a unit owns no feature."""
+def _adds(within: Floats, between: Floats, block: Ints | None, chance: float) -> float:
+    """What the features `block` add to d²; nothing where a unit owns no feature.
+
+    Class means of n images are off by chance, by `within/n` without its ridge. What that adds is taken off: otherwise
+    noise that nothing predicts, such as that of a plain background, would seem to tell more than the rest.
+    """
     if block is None:
         return 0.0
-    mine = between[block]
-    return float((mine * cho_solve(cho_factor(within[np.ix_(block, block)]), mine)).sum())
+    mine, factor = between[block], cho_factor(within[np.ix_(block, block)])
+    by_chance = len(block) - _RIDGE * np.trace(cho_solve(factor, np.eye(len(block))))
+    return float((mine * cho_solve(factor, mine)).sum() - chance * by_chance)
 
 
 def _condition(within: Floats, between: Floats, block: Ints) -> None:
@@ -246,7 +264,8 @@ def _mirrored(down: int, across: int) -> Ints:
 
 
 _SHARES = (*np.arange(1.0, 0.5, -0.05), *np.arange(0.5, 0.05, -0.1))  # kept, where the curve is read
-_ORDERING = 0.4  # of the work
+_ORDERING, _SHAPING = 0.15, 0.6  # of the work, one after the other
+_FEWEST = 100  # images of a class that choose shapes; with fewer, differences between shapes are chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,14 +293,16 @@ class PatchPlanner:
     tick: Callable[[float], None] = field(default=lambda _: None)
 
     def plan(self) -> FixedPatches:
-        """The policy that hides nothing but what must be, with the order and the curve of all others."""
+        """The policy that hides nothing but what must be, with the curve of all others."""
         order = self.order()
         self.tick(_ORDERING)
+        shapes = self._shapes(order)
+        self.tick(_ORDERING + _SHAPING)
         attacker = EdgeAttacker(self.data, mirror=self.mirror, seed=self.seed)
         useful = None if self.utility is None else EdgeAttacker(self.utility, mirror=self.mirror, seed=self.seed)
         start = self.data.shown(self.grid.spread(self.hide))
         marginal = np.where(self.hide, np.nan, self._of_patches(attacker.where(start)))
-        plan = FixedPatches(self.grid, self.hide.copy(), order, self.keep, self.hide, (), marginal)
+        plan = FixedPatches(self.grid, self.hide.copy(), order, self.keep, self.hide, (), marginal, shapes)
         points: list[Point] = []
         for number, share in enumerate(_SHARES):
             here = plan.at(float(share))
@@ -289,8 +310,46 @@ class PatchPlanner:
                 shown = self.data.shown(self.grid.spread(here.hidden))
                 left = None if useful is None else useful.read(shown)
                 points.append(Point(here.hidden, here.kept, attacker.read(shown), left))
-            self.tick(_ORDERING + (1 - _ORDERING) * (number + 1) / len(_SHARES))
+            done = _ORDERING + _SHAPING
+            self.tick(done + (1 - done) * (number + 1) / len(_SHARES))
         return plan.with_curve(points)
+
+    def _shapes(self, order: Ints) -> tuple[HiddenShape, ...]:
+        """The shapes that tell least at several shares; none where a utility has its say.
+
+        Some of the images order the patches, the others choose between that order and other shapes. Then the order that
+        all of them gave stands for it. Where images are too few to choose by, single patches of the order are chance as
+        well: it is smoothed.
+        """
+        if self.utility is not None:
+            return ()
+        split = stratified(self.data.codes, 1 - ORDERING, seed=stream(self.seed, "image shapes"))
+        counts = [np.bincount(self.data.codes[part], minlength=len(self.data.prior)) for part in split]
+        every = families(self._ranks(order), mirror=self.mirror)
+        if np.min(counts) < _FEWEST:
+            return (self._shape(KNOTS[0], next(one for one in every if one.name == CAUTIOUS), order),)
+        learning = np.isin(np.arange(len(self.data.codes)), split.kept)
+        first = replace(self, data=some_images(self.data, learning)).order()
+        chosen = choose_families(
+            self.data,
+            self.grid,
+            families(self._ranks(first), mirror=self.mirror),
+            first,
+            learning=learning,
+            mirror=self.mirror,
+            tick=lambda done: self.tick(_ORDERING + _SHAPING * done),
+        )
+        return tuple(self._shape(share, every[number], order) for share, number in zip(KNOTS, chosen, strict=True))
+
+    def _shape(self, share: float, family: Family, order: Ints) -> HiddenShape:
+        """A family as an order of hiding in which what must be hidden comes first, and what must be shown last."""
+        place = np.argsort(family.order(self.grid, order))
+        return HiddenShape(share, family.name, np.lexsort((place, self.keep, ~self.hide)))
+
+    def _ranks(self, order: Ints) -> Floats:
+        """(places, places) how soon an order of patches (m,) hides each place."""
+        rank = np.argsort(order)[_patches_at_places(self.grid, CELLS)].reshape(CELLS, CELLS).astype(np.float64)
+        return (rank + rank[:, ::-1]) / 2 if self.mirror else rank
 
     def order(self) -> Ints:
         """(m,) the patches in the order of hiding: those that must be hidden first, those that must be shown last."""

@@ -11,16 +11,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy import ndimage
-from scipy.sparse import coo_array, diags_array
-from scipy.sparse.linalg import splu
 
 from lowtide.checks import LowtideError
 from lowtide.images.encoder import Grid
-from lowtide.types import Bools, Floats32, Ints, Pixels
+from lowtide.images.inpainting import Membrane
+from lowtide.types import Bools, Floats32, Pixels
 
 _SMOOTH = 1.0  # of the side of a patch: how far the outline of patches is rounded
 _SPECK = 0.1  # share of the region below which a piece is left out, or a hole filled
@@ -96,43 +94,15 @@ class Region:
     def surround(self) -> Bools:
         """(height, width) the pixels outside that are near the region."""
         wide = max(1, round(_AROUND * max(self.mask.shape)))
-        return np.asarray(ndimage.binary_dilation(self.mask, iterations=wide) & ~self.mask)
+        return np.asarray((ndimage.distance_transform_cdt(~self.mask, "taxicab") <= wide) & ~self.mask)
 
     def _hung(self, images: Pixels) -> Floats32:
         """(n, region pixels, channels) the membrane that hangs on the border of images."""
-        n, channels = len(images), images.shape[3]
-        border = images.reshape(n, -1, channels)[:, self._edge]
-        b = len(self._edge)
-        pulled = self._pull @ border.transpose(1, 0, 2).reshape(b, n * channels).astype(np.float64)
-        inside = self._solver.solve(np.ascontiguousarray(pulled))
-        return np.asarray(inside.reshape(-1, n, channels).transpose(1, 0, 2), dtype=np.float32)
+        return self._membrane.hang(images)
 
     @cached_property
-    def _edge(self) -> Ints:
-        """Flat numbers of the pixels outside that touch the region."""
-        return np.flatnonzero(ndimage.binary_dilation(self.mask) & ~self.mask)
-
-    @cached_property
-    def _laplacian(self) -> tuple[Any, Any]:
-        """The Laplacian inside, factorised, and what the border pixels pull at it."""
-        height, width = self.mask.shape
-        place = np.arange(height * width).reshape(height, width)
-        pairs = [(place[:, :-1], place[:, 1:]), (place[:-1], place[1:])]
-        one = np.concatenate([a.ravel() for pair in pairs for a in pair])
-        other = np.concatenate([a.ravel() for pair in pairs for a in pair[::-1]])
-        adjacent = coo_array((np.ones(len(one)), (one, other)), shape=(height * width,) * 2).tocsr()
-        inside = np.flatnonzero(self.mask)
-        links = adjacent[inside]
-        laplacian = diags_array(np.asarray(links.sum(axis=1)).ravel()) - links[:, inside]
-        return splu(laplacian.tocsc()), links[:, self._edge]
-
-    @property
-    def _solver(self) -> Any:
-        return self._laplacian[0]
-
-    @property
-    def _pull(self) -> Any:
-        return self._laplacian[1]
+    def _membrane(self) -> Membrane:
+        return Membrane(self.mask)
 
 
 def _without_specks(mask: Bools, least: float) -> Bools:

@@ -14,10 +14,12 @@ from lowtide.checks import LowtideError
 from lowtide.disclose.noise import KeyedNoise, row_ids
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import note
+from lowtide.images.alignment import Alignment, aligned
 from lowtide.images.dataset import note_names, open_images
 from lowtide.images.encoder import Grid, Images
 from lowtide.images.folder import cached
 from lowtide.images.mechanism import BATCH, REDRAW, FixedPatches
+from lowtide.images.native import Frame, batches_by_size, compose_native, hide_native, shrunk
 from lowtide.images.options import ImageOptions
 from lowtide.images.redrawing import RedrawnImages, RedrawRegion
 from lowtide.images.writing import ImageWriter
@@ -61,6 +63,10 @@ def _redrawn(samples: Any, release: RedrawnImages, index: Ints, grid: Grid) -> C
     return Changed(samples, len(index), hidden, float(len(index) * grid.sizes.sum()), changed * inside)
 
 
+Batch = tuple[Ints, Pixels | list[Pixels]]
+"""Rows, and their images: of one size, or each at its own."""
+
+
 class ImageJob:
     """A folder or an `.npz` file of images, released batch by batch: the same paths and sizes."""
 
@@ -89,6 +95,12 @@ class ImageJob:
         self._together = self._secret is not None or plan.hider.mechanism.fill == REDRAW
         self._progress = progress
         self._release: Images | None = None
+        # A plan that looked at smaller versions hides in the images themselves.
+        align = plan.layout.get("align")
+        self._native, self._sizes = resize is not None or align is not None, self._folder.sizes
+        self._places = None if align is None else Alignment.from_config(align).frames(self._folder, options.align)
+        if align is None and options.align is not None:
+            raise LowtideError("the plan does not follow faces; leave align out, or make a plan with it")
         self.total: int | None = len(self._folder)
 
     @property
@@ -150,38 +162,74 @@ class ImageJob:
         """Images have no such option: new names are given in random order."""
         raise LowtideError("images are put in random order by new names; release them with --rename")
 
-    def batches(self) -> Iterator[tuple[Ints, Pixels]]:
+    def batches(self) -> Iterator[Batch]:
         """All images batch by batch; while one batch is worked on, the next is read."""
-        images = self._images
-        parts = [np.arange(start, min(start + BATCH, len(images))) for start in range(0, len(images), BATCH)]
+        read: Callable[[Ints], Any] = self._folder.native if self._native else self._images.read
+        parts = batches_by_size(self._sizes, BATCH)
         with ThreadPoolExecutor(1) as reader:
-            coming = reader.submit(images.read, parts[0])
+            coming = reader.submit(read, parts[0])
             for part, after in zip(parts, [*parts[1:], None], strict=True):
                 pixels = coming.result()
                 if after is not None:
-                    coming = reader.submit(images.read, after)
+                    coming = reader.submit(read, after)
                 yield part, pixels
 
-    def change(self, batch: tuple[Ints, Pixels], noise: KeyedNoise | None) -> Changed:
+    def change(self, batch: Batch, noise: KeyedNoise | None) -> Changed:
         """Hide in some images what the plan says."""
         index, pixels = batch
-        policy, mechanism = self._plan.hider.policy, self._plan.hider.mechanism
-        ids = None if self._ids is None else self._ids[index]
         release = self._opened(noise) if self._together else None
         if isinstance(release, RedrawnImages):
-            return _redrawn((index, release.read(index)), release, index, mechanism.grid)
+            shown = release.read(index) if not isinstance(pixels, list) else self._composed(index, pixels, release)
+            return _redrawn((index, shown), release, index, self._plan.hider.mechanism.grid)
+        return self._hidden(index, pixels, noise, release)
+
+    def _hidden(
+        self, index: Ints, pixels: Pixels | list[Pixels], noise: KeyedNoise | None, release: Images | None
+    ) -> Changed:
+        """Hide in some images, of the size of the plan or each of its own, what a policy says."""
+        policy, mechanism = self._plan.hider.policy, self._plan.hider.mechanism
         fixed = isinstance(policy, FixedPatches)
-        # A fixed policy hides the same in every image: one mask for all is quicker.
-        flags = policy.hidden if fixed else policy.flags(pixels)
-        shown = mechanism.hide(pixels, flags, noise=noise, ids=ids) if release is None else release.read(index)
+        # A fixed policy hides the same in every image: one mask for all is quicker, and needs no small versions.
+        small = pixels
+        if isinstance(pixels, list) and (mechanism.kind != "redact" or not fixed):
+            small = shrunk(pixels, self._frames(index))
+        flags = policy.hidden if fixed else policy.flags(small)
+        shown: Any
+        if release is not None:
+            shown = release.read(index)
+        elif isinstance(small, list):
+            shown = None
+        else:
+            ids = None if self._ids is None else self._ids[index]
+            shown = mechanism.hide(small, flags, noise=noise, ids=ids)
+        if isinstance(pixels, list):
+            masks = mechanism.grid.spread(flags)
+            every = np.broadcast_to(masks, (len(index), *masks.shape[-2:]))
+            drawn = shown if mechanism.draws else [None] * len(index)
+            frames = self._frames(index)
+            shown = [hide_native(*one, mechanism) for one in zip(pixels, frames, every, drawn, strict=True)]
         hidden = len(index) * flags.astype(float) if fixed else flags.sum(axis=0).astype(float)
         sizes = mechanism.grid.sizes
         return Changed((index, shown), len(index), hidden, float(len(index) * sizes.sum()), float(hidden @ sizes))
 
+    def _composed(self, index: Ints, images: list[Pixels], release: RedrawnImages) -> list[Pixels]:
+        """Redrawn images at their own sizes; those that keep their region are as they were."""
+        region, lenders = release.region.mask, release.holder[index]
+        return [
+            image if lender == row else compose_native(image, self._folder.native(lender[None])[0], frame, region)
+            for row, lender, image, frame in zip(index, lenders, images, self._frames(index), strict=True)
+        ]
+
+    def _frames(self, index: Ints) -> list[Frame]:
+        if self._places is not None:
+            return [self._places[row] for row in index]
+        grid = self._plan.hider.mechanism.grid
+        return [Frame((width, height), (grid.height, grid.width)) for width, height in self._sizes[index].tolist()]
+
     def _opened(self, noise: KeyedNoise | None) -> Images:
         """The release of the whole file, in which images lend each other something."""
         if self._release is None:
-            images = cached(self._folder, progress=self._progress)
+            images = cached(aligned(self._folder, self._places), progress=self._progress)
             if self._secret is None:
                 self._release = self._plan.hider.transform(images, noise=noise, ids=self._ids)
             else:

@@ -2,31 +2,24 @@
 
 Every batch is mirrored, moved and lit anew, and hidden in part *after* that: a prefix is a prefix of the image as the
 network sees it. The step size rises and falls once, to 0 at the last step; nothing is stopped early, so no image is
-needed to say when.
-
-The paper's recipe for images: its network, Adagrad, fixed epochs, a hard clip, one shuffle, nothing held out.
-
-The paper does not say what stands in for patches that are not seen, nor whether its network was ever shown any. Here it
-is mid-grey, and half of each batch is cut off at random prefixes, so that the network has met what it is asked.
+needed to say when. Where a training stands is kept in a file, so that an interrupted one goes on from there to the
+same result.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from math import cos, pi
+from time import monotonic
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lowtide.density.artefact import FitReport
-from lowtide.density.critics.base import Critic
-from lowtide.density.objectives import Options, get_objective, normalise
+from lowtide.density.objectives import Checkpoints, get_objective, normalise
 from lowtide.images import convnets
 from lowtide.images.causal import CausalNet
 from lowtide.images.encoder import Grid, Images, Stack
-from lowtide.progress import progress_bar
-from lowtide.splits import derived_seed
 from lowtide.training import beside, minimise, seeded, shuffled_batches, to_device
 from lowtide.types import Floats, Floats32, Ints
 
@@ -38,6 +31,7 @@ KEPT = 1 << 30  # bytes of decoded images that are kept in memory; beyond, every
 _READ = 256  # images read at once into memory
 _WHOLE = 0.5  # weight of the whole image beside the prefixes
 _PREFIXES = 48  # prefixes of each image that a step looks at
+SECONDS = 60.0  # between two states that are kept of a training
 
 
 @dataclass(frozen=True)
@@ -82,9 +76,11 @@ class TrainingImages:
         """(|S|,)."""
         return np.asarray(np.log(self.prior), dtype=np.float32)
 
-    def batches(self, rows: Ints, size: int, rng: np.random.Generator) -> Iterator[tuple[Tensor, Tensor]]:
-        """Endless batches of images and classes: all `rows` in a new order each time."""
-        for index in shuffled_batches(rows, size, rng):
+    def batches(
+        self, rows: Ints, size: int, rng: np.random.Generator, *, after: int = 0
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Endless batches of images and classes, all `rows` in a new order each time; the first `after` are skipped."""
+        for index in islice(shuffled_batches(rows, size, rng), after, None):
             yield convnets.to_input(self.images.read(index)), torch.from_numpy(self.s[index])
 
 
@@ -100,7 +96,49 @@ def in_memory(images: Images) -> Images:
     return Stack(pixels)
 
 
-def train_causal(album: TrainingImages, rows: Ints, schedule: Schedule, *, seed: int, tick: Tick) -> CausalNet:
+class Journal:
+    """The state of one training, kept every minute: weights, optimiser and random numbers.
+
+    Args:
+        checkpoints: the folder of the fit; where it has none, nothing is kept.
+        stage: the name of the training in it.
+    """
+
+    def __init__(self, checkpoints: Checkpoints | None = None, stage: str = "") -> None:
+        self._checkpoints, self._stage = checkpoints or Checkpoints(None), stage
+        self._last = monotonic()
+
+    def resume(self, net: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator) -> int:
+        """Bring network, optimiser and generators to the last state that was kept; returns how many steps it took."""
+        saved = self._checkpoints.load(self._stage)
+        if saved is None:
+            return 0
+        net.load_state_dict({name.removeprefix("net."): v for name, v in saved.items() if name.startswith("net.")})
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, value in saved.items():
+            if name.startswith("optimiser."):
+                _, place, key = name.split(".")
+                state.setdefault(int(place), {})[key] = value
+        optimiser.load_state_dict({**optimiser.state_dict(), "state": state})
+        generator.set_state(saved["generator"])
+        torch.set_rng_state(saved["torch"])
+        return int(saved["steps"])
+
+    def keep(self, steps: int, net: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator) -> None:
+        """Write the state after so many steps, if it is time."""
+        if monotonic() - self._last < SECONDS:
+            return
+        tensors = {f"net.{name}": value for name, value in net.state_dict().items()}
+        for place, state in optimiser.state_dict()["state"].items():
+            tensors |= {f"optimiser.{place}.{key}": value for key, value in state.items()}
+        tensors |= {"generator": generator.get_state(), "torch": torch.get_rng_state(), "steps": torch.tensor(steps)}
+        self._checkpoints.save(self._stage, {name: value.cpu() for name, value in tensors.items()})
+        self._last = monotonic()
+
+
+def train_causal(
+    album: TrainingImages, rows: Ints, schedule: Schedule, *, seed: int, tick: Tick, journal: Journal | None = None
+) -> CausalNet:
     """A causal network, trained on whole images and on prefixes of every length at once."""
 
     def make() -> CausalNet:
@@ -112,10 +150,12 @@ def train_causal(album: TrainingImages, rows: Ints, schedule: Schedule, *, seed:
         weight[-1] = _WHOLE if len(at) > 1 else 1.0
         return net(beside(net, batch), at), weight
 
-    return _train(make, score, album, rows, schedule, seed, tick)  # type: ignore[return-value]
+    return _train(make, score, album, rows, schedule, seed, tick, journal or Journal())  # type: ignore[return-value]
 
 
-def train_masked(album: TrainingImages, rows: Ints, schedule: Schedule, *, seed: int, tick: Tick) -> nn.Module:
+def train_masked(
+    album: TrainingImages, rows: Ints, schedule: Schedule, *, seed: int, tick: Tick, journal: Journal | None = None
+) -> nn.Module:
     """An any-mask network, trained on whole images, prefixes, and subsets of all sizes and grains."""
 
     def make() -> nn.Module:
@@ -125,7 +165,7 @@ def train_masked(album: TrainingImages, rows: Ints, schedule: Schedule, *, seed:
         seen = draw_masks(len(batch), album.grid, generator)
         return net(beside(net, convnets.masked_input(batch, seen, album.grid)))[:, None], torch.ones(1)
 
-    return _train(make, score, album, rows, schedule, seed, tick)
+    return _train(make, score, album, rows, schedule, seed, tick, journal or Journal())
 
 
 def draw_masks(n: int, grid: Grid, generator: torch.Generator) -> Tensor:
@@ -174,14 +214,20 @@ def _train(
     schedule: Schedule,
     seed: int,
     tick: Tick,
+    journal: Journal,
 ) -> nn.Module:
     """A fresh network after all steps of the schedule; `tick` is called after each."""
     objective, log_prior = get_objective(schedule.objective), to_device(torch.from_numpy(album.log_prior))
-    generator = torch.Generator().manual_seed(seed)
-    walk = album.batches(rows, min(schedule.batch, len(rows)), np.random.default_rng(seed))
 
-    def losses(net: nn.Module) -> Iterator[Tensor]:
-        for batch, s in islice(walk, schedule.steps):
+    def losses(net: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator) -> Iterator[Tensor]:
+        done = journal.resume(net, optimiser, generator)
+        for _ in range(done):
+            tick()
+        rng, size = np.random.default_rng(seed), min(schedule.batch, len(rows))
+        walk = album.batches(rows, size, rng, after=done)
+        for step, (batch, s) in zip(range(done, schedule.steps), walk, strict=False):
+            for group in optimiser.param_groups:
+                group["lr"] = schedule.rate * _pace(step / schedule.steps)
             if schedule.varied:
                 batch = convnets.augment(batch, generator)  # noqa: PLW2901 - the batch as the network sees it
             with convnets.fast():
@@ -190,70 +236,10 @@ def _train(
             gain = objective.on_classes(g, to_device(s)[:, None].expand(-1, g.shape[1]), log_prior.exp())
             yield -(gain * to_device(weight)).sum(dim=1).mean()
             tick()
+            journal.keep(step + 1, net, optimiser, generator)
 
     with seeded(seed):
         net = to_device(make().train())
         optimiser = torch.optim.AdamW(net.parameters(), lr=schedule.rate, weight_decay=schedule.decay)
-        plan = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _pace(step / schedule.steps))
-        minimise(losses(net), optimiser, schedule=plan)
+        minimise(losses(net, optimiser, torch.Generator().manual_seed(seed)), optimiser)
     return net.cpu().eval()
-
-
-_EPOCHS = 100
-_ENOUGH = 1000
-
-
-@dataclass(frozen=True)
-class _Recipe:
-    """Step size of Adagrad and images in a batch."""
-
-    rate: float
-    batch: int
-
-
-_GENKI, _CELEBA = _Recipe(1e-4, 256), _Recipe(5e-3, 64)
-_LARGE = 100  # pixels beyond which the paper's network for CelebA is used
-
-
-def fit_paper_images(album: TrainingImages, options: Options) -> tuple[Critic, FitReport]:
-    """Train on all images (paper, App. B.1 and App. B.2); `max_steps`, if given, stands for its 100 epochs."""
-    grid, n = album.grid, len(album.s)
-    recipe = _CELEBA if max(grid.height, grid.width) > _LARGE else _GENKI
-    batch = min(recipe.batch, n)
-    steps = options.steps or _EPOCHS * max(1, n // batch)
-    seed = derived_seed(options.seed, "paper recipe on images")
-    generator = torch.Generator().manual_seed(seed)
-    bound, walk = get_objective(options.objective), album.batches(np.arange(n), batch, np.random.default_rng(seed))
-
-    def losses(net: nn.Module, tick: Callable[[int], None]) -> Iterator[Tensor]:
-        for step, (images, s) in enumerate(islice(walk, steps)):
-            with convnets.fast():
-                shown = images * convnets.pixels_seen(_prefixes(len(images), len(grid), generator), grid)
-                scores = net(to_device(shown))
-            g = scores.float().clamp(-options.trim, options.trim)
-            shuffled = s[torch.randperm(len(s), generator=generator)]
-            joint, product = (g.gather(1, to_device(secret)[:, None]).squeeze(1) for secret in (s, shuffled))
-            yield -bound.on_pairs(joint, product)
-            tick(step + 1)
-
-    with seeded(seed), progress_bar("the paper's recipe", steps, options.progress) as tick:
-        net = to_device(convnets.paper_cnn(grid.height, grid.width, grid.channels, len(album.prior)).train())
-        minimise(losses(net, tick), torch.optim.Adagrad(net.parameters(), lr=recipe.rate))
-    critic = convnets.PaperImages(grid, len(album.prior), net.cpu())
-    return critic, FitReport("the paper's recipe (nothing held out)", False, None, _gain(critic, album, options.trim))
-
-
-def _prefixes(n: int, m: int, generator: torch.Generator) -> Tensor:
-    """Masks (n, m): half of the images whole, half cut off somewhere."""
-    length, whole = torch.rand(2, n, 1, generator=generator)
-    return (torch.arange(m) < length * (m + 1)) | (whole < 0.5)
-
-
-def _gain(critic: convnets.PaperImages, album: TrainingImages, trim: float) -> float:
-    values = []
-    for start in range(0, min(_ENOUGH, len(album.s)), 64):
-        index = np.arange(start, min(start + 64, len(album.s)))
-        with torch.no_grad():
-            g = critic.scores(album.images.read(index)).clamp(-trim, trim).numpy()
-        values.append(g[np.arange(len(index)), album.s[index]])
-    return float(np.concatenate(values).mean())

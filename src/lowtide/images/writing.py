@@ -30,6 +30,8 @@ from lowtide.table_files.formats import AnyPath, find_column
 from lowtide.table_files.writing import Writer
 from lowtide.types import Ints, Pixels
 
+_QUALITY = 95  # of JPEG files whose source is not JPEG, or encoded in a way that cannot be had again
+
 
 class ImageSink(Protocol):
     """Where images go one by one, from several threads."""
@@ -54,13 +56,16 @@ class FolderSink:
         place: the folder, which exists and is empty.
         source: n images whose layout it is to have.
         names: (n,) paths below the folder.
-        quality: of JPEG files.
+        quality: of JPEG files; by default each is encoded as its source was.
         renamed: whether the names are new, so that a folder per class becomes one with metadata.
     """
 
-    def __init__(self, place: Path, source: ImageFolder, *, names: Sequence[str], quality: int, renamed: bool) -> None:
+    def __init__(
+        self, place: Path, source: ImageFolder, *, names: Sequence[str], quality: int | None, renamed: bool
+    ) -> None:
         self._place, self._source, self._names = place, source, names
-        self._quality, self._renamed = quality, renamed
+        self._quality, self._renamed = quality or _QUALITY, renamed
+        self._codings = source.codings if quality is None else (None,) * len(names)
         self._time = time.time_ns()
         for folder in {PurePosixPath(name).parent for name in names}:
             (place / folder).mkdir(parents=True, exist_ok=True)
@@ -68,7 +73,8 @@ class FolderSink:
     def put(self, row: int, pixels: Pixels) -> None:
         """Encode one image and write its file."""
         name = self._names[row]
-        content = encode(pixels, PurePosixPath(name).suffix, quality=self._quality)
+        suffix = PurePosixPath(name).suffix
+        content = encode(pixels, suffix, quality=self._quality, coding=self._codings[row])
         path = self._place / name
         path.write_bytes(content)
         os.utime(path, ns=(self._time, self._time))
@@ -116,8 +122,9 @@ class ArraySink:
         numbered = order is not None or source.names == tuple(map(str, range(len(source))))
         self._names = None if numbered else np.array(source.names)
         flat = isinstance(source.source, ArrayImages) and source.source.array.ndim == 3
-        shape = source.shape[:2] if flat else source.shape
-        self._size = int(np.prod(source.shape))
+        width, height = source.sizes[0]
+        shape = (int(height), int(width)) if flat else (int(height), int(width), source.shape[2])
+        self._size = int(height * width * source.shape[2])
         self._lock = threading.Lock()
         self._file: IO[bytes] = place.with_suffix(".npy").open("w+b")
         header = {"descr": "|u1", "fortran_order": False, "shape": (len(source), *shape)}
@@ -187,9 +194,10 @@ class ImageWriter:
     """A release of images; a context manager.
 
     Images keep their paths and sizes, and label files those columns that are not dropped. PNG, WebP (written without
-    loss), BMP and TIFF keep every pixel; JPEG is encoded anew at the given quality, without subsampling of colours, and
-    so is close to what was given. Nothing but pixels and labels is written: no metadata of the source files, and none
-    of the other files of its folder. All files bear the same time, since times would tell the old order of new names.
+    loss), BMP and TIFF keep every pixel; JPEG is encoded anew, as its source was or at the given quality without
+    subsampling of colours, and so is close to what was given. Nothing but pixels and labels is written: no metadata of
+    the source files, and none of the other files of its folder. All files bear the same time, since times would tell
+    the old order of new names.
 
     Everything goes into a hidden folder beside the target, which is given its name when the block ends without an
     exception, and vanishes otherwise.
@@ -198,7 +206,7 @@ class ImageWriter:
         target: the folder, or the `.npz` file if the source is one; must not exist, or be empty.
         source: n images, with their labels.
         drop: the columns that are not to be told, first of all the secret.
-        quality: of JPEG files, from 1 to 100.
+        quality: of JPEG files, from 1 to 100; by default each has the quality and the subsampling of its source.
         png: write PNG files, so that no pixel changes; paths then differ in their suffix.
         rename: give the images numbers in random order; needed, and done without asking, where the dropped column is
             the folder per class.
@@ -214,7 +222,7 @@ class ImageWriter:
         source: ImageFolder,
         *,
         drop: str | Iterable[str] = (),
-        quality: int = 95,
+        quality: int | None = None,
         png: bool = False,
         rename: bool | None = None,
         mapping: AnyPath | None = None,
@@ -223,7 +231,7 @@ class ImageWriter:
     ) -> None:
         self._staged = staged
         self._target, self._source = Path(os.path.realpath(target)), source
-        self._quality = count("quality", quality, 1, 100)
+        self._quality = None if quality is None else count("quality", quality, 1, 100)
         dropped = [drop] if isinstance(drop, str) else list(drop)
         if source.columns:  # without labels there is nothing to drop
             dropped = [find_column(name, source.columns) for name in dropped]
@@ -237,7 +245,7 @@ class ImageWriter:
         self._mapping = None if mapping is None else Path(os.path.realpath(mapping))
         self._check_places()
         self.names = shuffled_names(source, png=png, seed=seed) if self._renamed else _kept_names(source, png)
-        self._written = np.zeros(len(source), bool)
+        self._written, self._sizes = np.zeros(len(source), bool), source.sizes
         self._sink: ImageSink | None = None
 
     def __enter__(self) -> ImageWriter:
@@ -250,21 +258,23 @@ class ImageWriter:
             raise cannot_write(self._target, error) from error
         return self
 
-    def write(self, index: Ints, pixels: Pixels) -> None:
+    def write(self, index: Ints, pixels: Pixels | Sequence[Pixels]) -> None:
         """Write some images.
 
         Args:
             index: (b,) rows of the source.
-            pixels: (b, height, width, channels) bytes.
+            pixels: b images at their own sizes, (height, width, channels) bytes each.
         """
         sink = self._sink
         if sink is None:
             raise LowtideError("the release is not open; write within `with ImageWriter(…) as writer:`")
         rows = np.arange(len(self._source))[np.asarray(index)]
-        if pixels.dtype != np.uint8 or pixels.shape != (len(rows), *self._source.shape):
-            raise LowtideError(
-                f"images must be bytes of shape {(len(rows), *self._source.shape)}, got {pixels.dtype} {pixels.shape}"
-            )
+        if len(pixels) != len(rows):
+            raise LowtideError(f"there are {len(pixels)} images for {len(rows)} rows; give one for each")
+        for (width, height), image in zip(self._sizes[rows].tolist(), pixels, strict=True):
+            expected = (height, width, self._source.shape[2])
+            if image.dtype != np.uint8 or image.shape != expected:
+                raise LowtideError(f"an image must be bytes of shape {expected}, got {image.dtype} {image.shape}")
         if self._written[rows].any() or len(np.unique(rows)) < len(rows):
             raise LowtideError("an image was written already; write each once")
         try:

@@ -5,8 +5,8 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from lowtide.auditing.counting import CountedRelease, nats_up, percent_up
-from lowtide.formatting import plain
+from lowtide.auditing.counting import CountedRelease
+from lowtide.formatting import nats_up, percent_up, plain
 from lowtide.report.html import Findings, Mark, Section, fill
 from lowtide.report.svg import Across, Chart, Down, anchor, level_lines, stand_alone, symbol, tick
 

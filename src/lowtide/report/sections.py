@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from lowtide.auditing.report import AuditReport
+from lowtide.auditing.verdict import training_in_words
 from lowtide.disclose.budget import Reading
 from lowtide.disclose.card import ReleaseCard
 from lowtide.formatting import plain
@@ -16,6 +17,7 @@ from lowtide.report.counting import counted
 from lowtide.report.divergence import divergence
 from lowtide.report.exposure import exposed, exposed_rows
 from lowtide.report.html import FEWEST, Findings, Mark, Outline, Report, Scan, Section, fill
+from lowtide.report.learning import learning
 from lowtide.report.svg import stand_alone
 from lowtide.report.words import view_card
 
@@ -54,6 +56,7 @@ def make_report(
         *(section for section in own if not section.single),
         *_tradeoff(found),
         *_attacks(found),
+        *learning(found),
         *divergence(found),
         *exposed(found),
         *counted(found),
@@ -123,6 +126,7 @@ def _attacks(found: Findings) -> list[Section]:
         "chart": chart,
         "key": None if chart is None else chart.legend,
         "divergence": None if bound is None else words.divergence_in_words(bound, nouns),
+        "training": None if audit is None else training_in_words(audit.attacks, nouns.rows),
         "missing": None if audit is None else audit.attacks.fixed_missing,
         "rows": _ordered(attacks),
         "learnt": _SOURCES,

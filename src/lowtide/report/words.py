@@ -244,6 +244,9 @@ _DONE = {
 }
 
 
+_MERGED = "The same {features} are hidden, or released coarser, for everybody; what is shown is true."
+
+
 class HiddenCounts(NamedTuple):
     """How many of `total` features are hidden for everybody, hidden in some samples, and released as they are."""
 
@@ -289,7 +292,8 @@ def view_card(card: ReleaseCard, nouns: Nouns, counts: HiddenCounts, *, with_cha
     everybody = [feature.name for feature in card.features if feature.hidden == 1]
     partly = sorted((f for f in card.features if 0 < f.hidden < 1), key=lambda feature: -feature.hidden)
     each = f"{nouns.feature.capitalize()} by {nouns.feature}"
-    done = _DONE[card.policy].format(features=nouns.features, Each=each, Redrawn=redrawn_in_words(card.changed))
+    done = _MERGED if card.merged else _DONE[card.policy]
+    done = done.format(features=nouns.features, Each=each, Redrawn=redrawn_in_words(card.changed))
     facts = [
         ("Policy", f"{card.policy}. {done}"),
         ("Mechanism", plain(card.mechanism)),
@@ -299,6 +303,7 @@ def view_card(card: ReleaseCard, nouns: Nouns, counts: HiddenCounts, *, with_cha
     ]
     if card.policy != "redraw":
         facts.append(("Hidden for everybody", _some(everybody, counts.everybody, counts.total, nouns)))
+    facts += [(f"{plain(name, 60)} shows", plain(labels, 400)) for name, labels in card.merged.items()]
     if card.leakage is not None:
         both = f"{interval(card.leakage)} nats, {interval(card.leakage.bits)} bits"
         facts.append(("Estimated leakage", both if card.leakage.found else unseen(card.leakage, nouns.rows)))
@@ -316,6 +321,7 @@ def view_card(card: ReleaseCard, nouns: Nouns, counts: HiddenCounts, *, with_cha
         word = "Drawn anew" if card.policy == "redraw" else "Hidden"
         facts.append((f"{word} in some {nouns.rows}", _some(names, counts.partly, counts.total, nouns)))
     given = {name: value for name, value in card.parameters.items() if value is not None and value not in ("", ())}
+    given = {name: value for name, value in given.items() if name not in ("merged", "merged_labels")}
     if given:
         facts.append(("Options", "; ".join(f"{plain(name)} = {_shown(value, nouns)}" for name, value in given.items())))
     software = ", ".join(f"{plain(name)} {plain(version)}" for name, version in card.versions.items())
@@ -345,7 +351,8 @@ def _open(card: ReleaseCard, nouns: Nouns, count: int) -> tuple[str, ...]:
         return ("Any worst case: what the release tells is known from the estimate and the attacks only.", *said)
     if count:
         names = f": {listed(raw, _NAMED)}" if nouns.named else ""
-        said.insert(0, f"Anything about what is released as it is ({count:,} {nouns.counted}){names}.")
+        how = "as it is, or coarser" if card.merged else "as it is"
+        said.insert(0, f"Anything about what is released {how} ({count:,} {nouns.counted}){names}.")
     return tuple(said)
 
 

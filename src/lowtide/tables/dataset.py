@@ -33,7 +33,8 @@ from lowtide.tables.secrets import join_secrets, joint_name, named_secrets
 from lowtide.types import Ints
 
 _SECRET = "secret"
-_FIXED_ONLY = ("mechanism", "kept", "epsilon", "delta", "lam", "certify", "strict", "hide", "fill")  # options of `plan`
+_HIDING = ("mechanism", "kept", "epsilon", "delta", "lam", "certify", "strict", "hide", "fill")
+_FIXED_ONLY = (*_HIDING, "bands", "hierarchy")  # options of `plan`
 _MOST_COLUMNS = 3000  # 2,000 columns of 500 rows are scanned in a minute of processor time
 
 
@@ -210,6 +211,9 @@ def view_plan(plan: Plan) -> PlanView:
     )
     tables: tuple[TextTable, ...] = (TextTable("What is hidden", ("column", "rows hidden", "nats it carries"), rows),)
     lines = tuple(f"also blank, since it cannot be judged: {name}" for name in plan.layout["blank"])
+    released = {} if plan.hider.mechanism.merging is None else released_as(plan)
+    if released:
+        tables = (TextTable("What becomes of each column", ("column", "is released"), tuple(released.items())),)
     if isinstance(policy, RedrawPolicy):
         tables = plan_tables(policy, card)
         lines = (in_ascii(redrawn_in_words(card.changed)), redraw_order(card), *lines)
@@ -219,9 +223,22 @@ def view_plan(plan: Plan) -> PlanView:
     return PlanView(
         tables,
         lines,
-        {**plan.layout, "policy": config["policy"], "mechanism": config["mechanism"]},
+        {
+            **plan.layout,
+            "policy": config["policy"],
+            "mechanism": config["mechanism"],
+            **({"released": released} if released else {}),
+        },
         "it holds ranges and categories of your data",
     )
+
+
+def released_as(plan: Plan) -> dict[str, str]:
+    """What becomes of each column that was judged, in words."""
+    card, noised = plan.card, plan.card.parameters.get("noised") or ()
+    hidden = {feature.name for feature in card.features if feature.hidden == 1}
+    words = {name: "with noise" if name in noised else "redacted" for name in hidden}
+    return {one.name: words.get(one.name, card.merged.get(one.name, "as it is")) for one in card.features}
 
 
 def match_tables(release: Any, reference: Any, secret: Any, options: TableOptions, utility: str | None) -> Matched:

@@ -29,6 +29,7 @@ from lowtide.tables.filling import ColumnFill
 from lowtide.tables.frequencies import Frequencies
 from lowtide.tables.layout import column_names, column_starts, owners
 from lowtide.tables.mechanism import TableMechanism
+from lowtide.tables.merging import Merged, is_data_frame
 from lowtide.tables.policies import ColumnPolicy, FixedColumns, PaperColumns, SequentialColumns
 from lowtide.tables.redraw_policy import RedrawPolicy
 from lowtide.types import Bools, Floats32
@@ -219,6 +220,7 @@ class TableHider(Hider):
         """
         if isinstance(self.policy, RedrawPolicy):
             raise LowtideError("redraw needs the secret of every row: release a table that has it, with release()")
+        x, unjudged = self._merged(x)
         if isinstance(self.policy, FixedColumns) and not self.mechanism.draws and nw.dependencies.is_into_dataframe(x):
             table, flags = self._redact(x, self.policy.hidden)
         else:
@@ -227,12 +229,37 @@ class TableHider(Hider):
             table = x if nw.dependencies.is_into_dataframe(x) or hasattr(x, "detach") else np.asarray(x)
             table = write(table, self.mechanism.hide(rows, flags, **drawn), flags, self.mechanism)
         shown = ~flags[:, owners(self.mechanism.encoder, self.mechanism.features)]
+        shown[:, self._labelled] = False  # nothing in them can be new
         table, blank, beyond = withhold_new(table, self.mechanism.encoder, shown, self.mechanism.fill)
         if self.fill is not None:
             if noise is None:
                 raise LowtideError("what fills hidden columns is drawn at random; give a key, with release()")
             table = self.fill.into(table, row_ids(ids, len(flags)), noise)
-        return Disclosed(table, flags, blank, beyond)
+        return Disclosed(table, flags, blank + unjudged, beyond)
+
+    @property
+    def merged(self) -> Bools:
+        """(columns,) which are released coarser than they are."""
+        merging = self.mechanism.merging
+        return np.array([merging is not None and name in merging.columns for name in self.names], dtype=bool)
+
+    @property
+    def _labelled(self) -> Bools:
+        """(columns,) which are merged, and have no label that was not judged."""
+        merging, encoder = self.mechanism.merging, self.mechanism.encoder
+        known = {} if merging is None else merging.columns
+        judged = (set(values or ()) for values in encoder.categories)
+        pairs = zip(self.names, judged, strict=True)
+        return np.array([name in known and set(known[name].labels) <= own for name, own in pairs], dtype=bool)
+
+    def _merged(self, x: Any) -> Merged:
+        """The table with its merged columns, where there are any."""
+        if self.mechanism.merging is None:
+            return Merged(x, 0)
+        if not is_data_frame(x):
+            raise LowtideError("a merged column holds text, so merging needs a data frame; give one with named columns")
+        refuse_new_columns(x, self.mechanism.encoder)
+        return self.mechanism.merging.apply(x)
 
     def redraw(
         self, x: Any, secret: Any, *, noise: KeyedNoise, ids: Any, counts: Frequencies | None = None
@@ -246,7 +273,7 @@ class TableHider(Hider):
 
     def flags(self, x: Any, *, noise: KeyedNoise | None = None, ids: Any = None) -> Bools:
         """What is hidden of each row, (n, m); arguments as in `release`."""
-        return self._flags(x, noise, ids)[1]
+        return self._flags(self._merged(x).table, noise, ids)[1]
 
     def _redact(self, x: Any, hidden: Bools) -> tuple[Any, Bools]:
         """What `release` does to a data frame where no row matters: refuse the same tables, but encode no text."""

@@ -112,9 +112,9 @@ def _end(text: str) -> float:
         return float((date.fromisoformat(text.strip()) - date(1970, 1, 1)).days)
 
 
-def bounded(encoder: TableEncoder, bounds: Bounds | None) -> set[int]:
-    """The places of the input columns whose range is given."""
-    return set(_given(encoder, column_names(encoder), bounds))
+def bounded(encoder: TableEncoder, bounds: Bounds | None) -> dict[int, tuple[float, float]]:
+    """The ranges that are given, by the place of their input column."""
+    return _given(encoder, column_names(encoder), bounds)
 
 
 def _given(encoder: TableEncoder, names: tuple[str, ...], bounds: Bounds | None) -> dict[int, tuple[float, float]]:

@@ -1,4 +1,4 @@
-"""How hidden features are disclosed: redacted, noised, or answered at random.
+"""How hidden features are disclosed: redacted, noised, or answered at random; and which columns are merged before.
 
 All of it happens on encoded rows, where an input column of numbers or dates is one column, beside which stands a mark
 where values were missing, and one of text is one column per category. Whatever the noise, a guarantee needs a bounded
@@ -21,6 +21,7 @@ from lowtide.disclose.noise import Ids, KeyedNoise, row_ids, value_ids
 from lowtide.features import Features
 from lowtide.tables import layout
 from lowtide.tables.encoder import TableEncoder, read_encoder
+from lowtide.tables.merging import Merging
 from lowtide.theory import response
 from lowtide.types import Bools, Floats, Floats32, Ints
 
@@ -60,6 +61,7 @@ class TableMechanism:
         lam: λ in units of a column's range; `None` when nothing is noised.
         fill: what a redacted number shows.
         clip: whether noised values are clipped to the range again. That is post-processing: it never raises E_γ.
+        merging: what makes columns coarser before anything else; the encoder then reads the merged table.
     """
 
     encoder: TableEncoder
@@ -71,6 +73,7 @@ class TableMechanism:
     lam: float | None = None
     fill: float = 0.0
     clip: bool = True
+    merging: Merging | None = None
 
     def __post_init__(self) -> None:
         layout.owners(self.encoder, self.features)  # refuses a column that belongs to several features
@@ -234,6 +237,7 @@ class TableMechanism:
                 **private,
                 "categories": [None if values is None else list(values) for values in encoder.categories],
                 **learnt,
+                **({} if self.merging is None else {"merging": self.merging.to_config()}),
             },
         }
 
@@ -325,6 +329,7 @@ def _read_config(config: Mapping[str, Any]) -> dict[str, Any]:
             },
             "keeps": np.array(config["keeps"], dtype=float),
             **{name: config[name] for name in _PLAIN},
+            "merging": Merging.from_config(private["merging"]) if "merging" in private else None,
         }
     except LowtideError:
         raise

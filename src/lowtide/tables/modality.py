@@ -55,7 +55,7 @@ class TableModality:
     )
     options: type[Any] = TableOptions
     policies: tuple[str, ...] = ("fixed", "redraw", "sequential", "paper")
-    mechanisms: tuple[str, ...] = ("redact", "gaussian", "mixed")
+    mechanisms: tuple[str, ...] = ("redact", "gaussian", "mixed", "merge")
     default_budget = TableOptions.default_budget
 
     # ── density ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -86,6 +86,7 @@ class TableModality:
     attackers: ClassVar[Mapping[str, Maker]] = ATTACKERS
     joins_attackers = False
     cross_fitted_rows = 20_000
+    trained_once: ClassVar[frozenset[str]] = frozenset()
 
     def rows(self, x: Any) -> AttackRows:
         """Read a table as numbers, and its surface when an attacker asks for it; columns that name rows have only that.

@@ -21,6 +21,15 @@ class TableOptions:
     fill: str | None = option(
         None, "fill what is hidden with values drawn given what is shown: redraw", verbs=("plan",), metavar="redraw"
     )
+    bands: tuple[str, ...] = option(
+        (), "merge: where the bands of a column begin: age=17,30,45,65", verbs=("plan",), metavar="C=CUT,CUT"
+    )
+    hierarchy: tuple[str, ...] = option(
+        (),
+        "merge: what values of a column may be joined into, one row per value: workclass=FILE.csv",
+        verbs=("plan",),
+        metavar="C=FILE",
+    )
     together: tuple[str, ...] = option(
         (), "columns that are hidden or drawn together: education,education_num", verbs=("plan",), metavar="A,B"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,12 +35,14 @@ from lowtide.tables.grouping import find_functions, group_columns, groups_of, ow
 from lowtide.tables.hider import TableHider, names_of
 from lowtide.tables.layout import bounded, column_names, constants, owners
 from lowtide.tables.mechanism import TableMechanism
+from lowtide.tables.merge_planning import MERGED_JUDGING, plan_merges
+from lowtide.tables.merge_problem import MergeProblem
 from lowtide.tables.noising import noise_instead
 from lowtide.tables.planning_attackers import LabelledRows
 from lowtide.tables.policies import ColumnPolicy, FixedColumns, PaperColumns
 from lowtide.tables.problem import TableProblem, keep_share, make_plan, make_sequential, refuse_few
 from lowtide.tables.redraw_planning import fill_hidden, rehearse_redraw
-from lowtide.tables.settings import check_task
+from lowtide.tables.settings import check_task, read_merges
 from lowtide.types import Bools
 
 _PAPER_NOISE = 1.0  # λ of the paper's experiments
@@ -82,6 +84,8 @@ class TablePlanner:
             utility: (n,) what the release should still tell, or the name of a column.
         """
         check_task(task)
+        if task.mechanism == "merge" and not is_frame(x):
+            raise LowtideError("merged columns hold text, so mechanism='merge' needs a data frame with named columns")
         if groups is not None:
             raise LowtideError("groups are not kept apart when tables are planned; leave groups out")
         if sparse.issparse(x):
@@ -102,6 +106,9 @@ class TablePlanner:
         problem = TableProblem(
             data, features, mechanism, options, keep, hide, KeyedNoise(key), epsilon=task.stated_at, table=shown
         )
+        if task.certify is not None:
+            share = MERGED_JUDGING if task.mechanism == "merge" else problem.judging
+            problem = replace(problem, confidence=task.certify, judging=share)
         if utility is not None:
             useful, own = _useful(x, problem, utility)
             problem = replace(problem, utility=useful, utility_feature=own)
@@ -137,7 +144,8 @@ class TablePlanner:
         return TableHider(rehearsal.policy, rehearsal.mechanism, card)
 
     def _fixed(self, goal: Goal | None, tick: Tick) -> Rehearsal:
-        policy, check, mechanism = self._plan(goal, tick)
+        policy, check, problem = self._plan(goal, tick)
+        mechanism = problem.mechanism
         if self.task.settings.fill == "redraw":
             policy = replace(policy, fill=fill_hidden(self.problem, self.x, policy.hidden))
         answers = [answer for j in np.flatnonzero(policy.hidden) for answer in mechanism.responses(int(j))]
@@ -148,27 +156,35 @@ class TablePlanner:
             hidden=policy.hidden,
             responses=answers,
             rows=len(self.problem.data.codes),
+            merged=mechanism.merging is not None and bool(mechanism.merging.columns),
         )
-        return self._rehearsal(policy, check, mechanism, certificate)
+        return self._rehearsal(policy, check, problem, certificate)
 
-    def _plan(self, goal: Goal | None, tick: Tick) -> tuple[FixedColumns, Check, TableMechanism]:
-        """What to hide from everybody; `mixed` noises some of it."""
+    def _plan(self, goal: Goal | None, tick: Tick) -> tuple[FixedColumns, Check, TableProblem]:
+        """What to hide from everybody, and the table with what was merged; `mixed` and `lam` noise some of it."""
         problem, looks = self.problem, itertools.count(1)
         if goal is None:
-            return *keep_share(problem, 1.0 if self.task.kept is None else self.task.kept, tick), problem.mechanism
-        if self.task.mechanism != "mixed":
-            return *make_plan(problem, goal, looks, tick), problem.mechanism
-        policy, check = make_plan(problem, goal, looks, lambda done: tick(0.8 * done))
+            return *keep_share(problem, 1.0 if self.task.kept is None else self.task.kept, tick), problem
+        if self.task.mechanism == "merge":
+            said = read_merges(self.task.settings, problem.mechanism.encoder)
+            policy, problem, check = plan_merges(MergeProblem(problem, said), goal, looks, lambda d: tick(0.8 * d))
+            if self.task.lam is None:
+                return policy, check, problem
+        elif self.task.mechanism != "mixed":
+            return *make_plan(problem, goal, looks, tick), problem
+        else:
+            policy, check = make_plan(problem, goal, looks, lambda done: tick(0.8 * done))
         mechanism, noised, points = noise_instead(
             problem,
-            self._noisy(),
+            self._noisy(problem),
             policy.hidden,
             goal,
             looks,
             lam=None if self.task.lam is None else float(self.task.lam),
             tick=lambda done: tick(0.8 + 0.2 * done),
         )
-        return replace(policy, curve=(*policy.curve, *points)), noised or check, mechanism
+        problem = replace(problem, mechanism=mechanism)
+        return replace(policy, curve=(*policy.curve, *points)), noised or check, problem
 
     def _redraw(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         problem, budget = self.problem, self.task.row_budget
@@ -228,7 +244,7 @@ class TablePlanner:
             kept=bool(problem.keep.any()),
             rows=len(problem.data.codes),
         )
-        return self._rehearsal(policy, check, mechanism, certificate)
+        return self._rehearsal(policy, check, problem, certificate)
 
     def _paper(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         problem, mechanism = self.problem, self.problem.mechanism
@@ -241,18 +257,20 @@ class TablePlanner:
         n, scale = len(problem.data.codes), mechanism.lam or np.inf
         certificate = certify_paper(policy.epsilon, self.classes.prior, radii=radii, scale=scale, rows=n)
         check = problem.check(policy.flags(problem.data.rows, problem.standins))
-        return self._rehearsal(policy, check, mechanism, certificate)
+        return self._rehearsal(policy, check, problem, certificate)
 
     def _rehearsal(
-        self, policy: ColumnPolicy, check: Check, mechanism: TableMechanism, certificate: Certificate
+        self, policy: ColumnPolicy, check: Check, problem: TableProblem, certificate: Certificate
     ) -> Rehearsal:
         """What the card says of the rehearsed release of the reference rows."""
-        problem, task = replace(self.problem, mechanism=mechanism), self.task
+        mechanism, task = problem.mechanism, self.task
         flags = policy.flags(problem.data.rows, problem.standins)
         features = problem.features
-        noised = _names(features, mechanism.ratios() > 0) if task.mechanism == "mixed" else []
-        given, names = bounded(mechanism.encoder, task.settings.ranges), column_names(mechanism.encoder)
+        noised = _names(features, mechanism.ratios() > 0) if task.mechanism in ("mixed", "merge") else []
+        given, names = bounded(self.problem.mechanism.encoder, task.settings.ranges), column_names(mechanism.encoder)
         cells = flags[:, owners(mechanism.encoder, features)]
+        merging = mechanism.merging
+        coarser = np.array([merging is not None and name in merging.columns for name in names])
         # Row by row any column may be hidden in later data.
         noisy = [
             j
@@ -266,9 +284,10 @@ class TablePlanner:
             certificate,
             features=tuple(Feature(*pair) for pair in zip(features.names, flags.mean(axis=0), strict=True)),
             rows=len(flags),
-            changed=float(cells.mean()),
+            changed=float((cells | coarser).mean()),
             described=task.mechanism,
             parameters={
+                **({} if merging is None else merging.on_card()),
                 "delta": task.delta,
                 "lam": mechanism.lam,
                 "noised": tuple(noised),
@@ -281,14 +300,18 @@ class TablePlanner:
             },
         )
 
-    def _noisy(self) -> TableMechanism:
-        """For `mixed`: noise on every number that has a range."""
-        encoder, features, rows = self.problem.mechanism.encoder, self.problem.features, self.problem.data.rows
+    def _noisy(self, problem: TableProblem) -> TableMechanism:
+        """For `mixed` and `merge`: noise on every number that has a range."""
+        encoder, features, rows = problem.mechanism.encoder, problem.features, problem.data.rows
         bounds, fill = self.task.settings.ranges, self.task.settings.blank
+        merging = problem.mechanism.merging
+        if merging is not None and isinstance(bounds, Mapping):
+            bounds = {name: pair for name, pair in bounds.items() if name not in merging.columns}
         flat = constants(encoder, features, rows, bounds)
-        return TableMechanism.build(
+        noisy = TableMechanism.build(
             encoder, features, rows, kind="gaussian", lam=1.0, bounds=bounds, fill=fill, keep=flat
         )
+        return replace(noisy, merging=merging)
 
 
 def group(task: Task, encoder: TableEncoder, x: Any) -> tuple[Task, Features]:

@@ -29,7 +29,7 @@ from lowtide.types import Bools, Floats, Floats32, Ints
 
 PANEL = ("logistic regression", "boosted trees")
 ATTACKED_ROWS = 20_000
-_JUDGING = 0.4  # share of the rows
+JUDGING = 0.4  # share of the rows
 _TIGHTER = 0.5  # how the threshold of the sequential policy shrinks while its release tells too much
 _TIGHTENINGS = 6
 _LOOSER = 2.0
@@ -52,6 +52,8 @@ class TableProblem:
         utility_feature: (m,) mask of the utility's own column, if it is released.
         epsilon: ε at which bounds are stated.
         table: the reference rows as they were given, for their surface; `None` where nobody looks at it.
+        judging: the share of the rows that judge.
+        confidence: of bounds against every attacker, all looks together.
     """
 
     data: LabelledRows
@@ -65,6 +67,8 @@ class TableProblem:
     utility_feature: Bools | None = None
     epsilon: float = 0.1
     table: Any = field(default=None, repr=False)
+    judging: float = JUDGING
+    confidence: float = 0.95
 
     @cached_property
     def judged(self) -> Bools:
@@ -73,7 +77,7 @@ class TableProblem:
         Among equal copies a plan keeps the one that happens to tell least in the rows it is made from; judged by the
         same rows it would flatter itself.
         """
-        split = stratified(self.data.codes, _JUDGING, seed=stream(self.options.seed, "table judged rows"))
+        split = stratified(self.data.codes, self.judging, seed=stream(self.options.seed, "table judged rows"))
         return np.isin(np.arange(len(self.data.codes)), split.aside)
 
     def planning(self, data: LabelledRows) -> LabelledRows:
@@ -171,7 +175,7 @@ class TableProblem:
             replace(leakage, high=leakage.high + missed),
             attacks,
             empty=leakage.high == 0,
-            bound=self.bound(hidden, 1 - level),
+            bound=self.bound(hidden, 1 - level_of(look, self.confidence)),
             unlearnt=missed,
         )
 
@@ -204,7 +208,7 @@ def make_plan(problem: TableProblem, goal: Goal, looks: Iterator[int], tick: Tic
     search = planner.search()
     hidden = ~problem.keep if search.chosen is None else search.chosen.hidden
     points = list(search.points)
-    if goal.certify:
+    if goal.certify is not None:
         hidden = _until_countable(problem, goal, hidden)
     tried = [(hidden, problem.check(hidden, next(looks), lambda done: tick(0.7 + 0.05 * done)))]
     fresh, useful = problem.fresh_attackers()
@@ -233,7 +237,7 @@ def _until_countable(problem: TableProblem, goal: Goal, hidden: Bools) -> Bools:
     rows = np.isin(np.arange(len(problem.judged)), some)
 
     def told(trial: Bools) -> float:
-        bound = problem.bound(trial, 1 - level_of(1), rows)
+        bound = problem.bound(trial, 1 - level_of(1, problem.confidence), rows)
         return np.inf if bound is None else bound.limits(goal.budget.unit)
 
     while told(hidden) > goal.budget.limit and not (hidden | problem.keep).all():

@@ -150,7 +150,7 @@ def _changed(found: Disclosed, plan: Plan) -> Changed:
         len(found.flags),
         hidden,
         float(len(found.flags) * len(columns)),
-        float(hidden[columns].sum() + found.blank),
+        float(hidden[columns].sum() + len(found.flags) * plan.hider.merged.sum() + found.blank),
         found.blank,
         found.beyond,
     )

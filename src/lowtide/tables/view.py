@@ -51,10 +51,10 @@ def draw_leaks(leaks: Sequence[FeatureLeak]) -> Chart:
 
 
 def sections(found: Findings) -> list[Section]:
-    """The leaking columns, where there is a scan."""
+    """The leaking columns, where there is a scan; what became of columns that were merged."""
     scan, nouns = found.scan, found.nouns
     if not isinstance(scan, TableScan):
-        return []
+        return _merged(found)
     why = f"Names which {nouns.columns} go with the secret, as averages over {{n}} held-out {nouns.rows}"
     mark = Mark.resting(scan.information.n, f"{why}; no {nouns.row}, no {nouns.unit}, no label.", nouns)
     ranked = scan.ranked()
@@ -68,7 +68,22 @@ def sections(found: Findings) -> list[Section]:
     }
     body = fill("tables/sections.html.jinja", "leaks", leaks=values, secret=plain(found.secret))
     figures = {} if chart is None else {"leaks.svg": partial(stand_alone, [chart])}
-    return [Section("leaks", "What leaks", body, mark, figures)]
+    return [Section("leaks", "What leaks", body, mark, figures), *_merged(found)]
+
+
+def _merged(found: Findings) -> list[Section]:
+    """What became of each column, where some were made coarser."""
+    card, nouns = found.card, found.nouns
+    if card is None or not card.merged:
+        return []
+    gone = {feature.name for feature in card.features if feature.hidden == 1}
+    rows = [
+        (plain(one.name, 80), "redacted" if one.name in gone else plain(card.merged.get(one.name, "as it is"), 400))
+        for one in card.features
+    ]
+    body = fill("tables/sections.html.jinja", "merged", rows=rows)
+    why = "Labels that the release itself shows; none names a value that few rows have."
+    return [Section("merged", "What became of each column", body, Mark.resting(card.rows, why, nouns))]
 
 
 def outline(hider: TableHider) -> Outline:

@@ -85,6 +85,7 @@ class TextModality:
     attackers: ClassVar[Mapping[str, Maker]] = TEXT_ATTACKERS
     joins_attackers = True
     cross_fitted_rows = 10_000
+    trained_once: ClassVar[frozenset[str]] = frozenset()
 
     def rows(self, x: Any) -> AttackRows:
         """Count the pieces of texts; their surface is read when an attacker asks for it."""

@@ -1,0 +1,288 @@
+"""Shapes of what a plan hides: the order of hiding against boxes, ellipses and its own smoothed outlines.
+
+A family of shapes is a number for every place of an image: the smaller, the sooner it is hidden. So it has a shape for
+every share of the pixels, each inside the next. Many families are compared by a linear attacker on edges and shades: a
+Cholesky factor of the covariance, in the order in which a family shows the places, holds the attacker of every share.
+The best of each kind are then released in thought and read by a kernel attacker, which is not linear and sees what the
+outline itself tells. Both are asked about planning images that had no part in ordering the patches or in teaching them;
+images that judge the plan are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import ndimage
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+
+from lowtide.images.attackers import edges_and_shades
+from lowtide.images.convnets import to_input
+from lowtide.images.encoder import Grid
+from lowtide.images.planning_attackers import CELLS, Thumbnails, by_kind
+from lowtide.splits import generator_for, stratified_sample
+from lowtide.training import one_thread
+from lowtide.types import Bools, Floats, Floats32, Ints
+
+KNOTS = (0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.35)  # shares kept at which families are compared
+ORDERING = 0.6  # of the planning images order the patches; the others choose between shapes
+GREEDY = "greedy order"
+CAUTIOUS = "order smoothed over 1 places"  # where images are too few to choose by
+_RIDGE = 1.0  # as in `planning.Spread`: added to the variance of every feature, which is 1
+_PENALTY = 0.3  # of the kernel attacker, whose kernel has 1 on the diagonal; 0.1 to 1 read the same faces equally well
+_CENTRES = np.linspace(0.3, 0.9, 7)  # of boxes and ellipses, down the image
+_ASIDE = (0.3, 0.5, 0.7)  # and across, where both sides are not treated alike
+_ASPECTS = (0.6, 1.0, 1.6, 2.5, np.inf)  # width over height, in shares of the image; the last is a band
+_SMOOTH = (0.5, 1.0, 2.0)  # places over which an order is smoothed
+_WORTH = 1.3  # times as much as the best the linear attacker may read of a family that is read again
+_ROWS = 3600  # images; the kernel of all pairs is in memory, and more do not change which shape is best
+_BATCH = 256
+_FAINT = 1e-6  # variance of a feature that does not vary but for rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Shapes of one kind, one for every share of the pixels.
+
+    Attributes:
+        kind: such as "box".
+        name: its kind and parameters, for people.
+        level: from places down and across, in shares of the image, to numbers; the smallest are hidden first.
+    """
+
+    kind: str
+    name: str
+    level: Callable[[Floats, Floats], Floats]
+
+    def order(self, grid: Grid, before: Ints) -> Ints:
+        """(m,) the patches in the order of hiding; those on one level in the order `before` (m,)."""
+        row, column = np.divmod(np.arange(len(grid)), grid.across)
+        y = (row * grid.patch + np.minimum((row + 1) * grid.patch, grid.height)) / (2 * grid.height)
+        x = (column * grid.patch + np.minimum((column + 1) * grid.patch, grid.width)) / (2 * grid.width)
+        return np.lexsort((np.argsort(before), np.round(self.level(y, x), 9)))
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenShape:
+    """The family that was chosen for shares around one.
+
+    Attributes:
+        kept: the share of the pixels at which it was chosen.
+        name: of the family.
+        order: (m,) the patches in its order of hiding.
+    """
+
+    kept: float
+    name: str
+    order: Ints = field(repr=False)
+
+
+def families(rank: Floats, *, mirror: bool) -> tuple[Family, ...]:
+    """Every family that is compared.
+
+    Args:
+        rank: (places, places) of the greedy order: how soon each place is hidden, 0 first.
+        mirror: whether both sides of an image are treated alike.
+    """
+    found = [Family(GREEDY, GREEDY, _looked_up(rank))]
+    for width in _SMOOTH:
+        soft = ndimage.gaussian_filter(rank, width, mode="nearest")
+        found.append(Family("smoothed order", f"order smoothed over {width:g} places", _looked_up(soft)))
+    for x in (0.5,) if mirror else _ASIDE:
+        for y in _CENTRES:
+            for aspect in _ASPECTS:
+                where = f"at {x:.0%} across, {y:.0%} down, {aspect:g} times as wide as high"
+                found.append(Family("box", f"box {where}", _box(float(y), x, aspect)))
+                if np.isfinite(aspect):
+                    found.append(Family("ellipse", f"ellipse {where}", _ellipse(float(y), x, aspect)))
+    return tuple(found)
+
+
+def _looked_up(table: Floats) -> Callable[[Floats, Floats], Floats]:
+    down, across = table.shape
+
+    def level(y: Floats, x: Floats) -> Floats:
+        return table[np.minimum((y * down).astype(int), down - 1), np.minimum((x * across).astype(int), across - 1)]
+
+    return level
+
+
+def _box(centre_y: float, centre_x: float, aspect: float) -> Callable[[Floats, Floats], Floats]:
+    return lambda y, x: np.maximum(np.abs(y - centre_y), np.abs(x - centre_x) / aspect)
+
+
+def _ellipse(centre_y: float, centre_x: float, aspect: float) -> Callable[[Floats, Floats], Floats]:
+    return lambda y, x: np.hypot(y - centre_y, (x - centre_x) / aspect)
+
+
+def some_images(data: Thumbnails, rows: Bools | Ints) -> Thumbnails:
+    """Some of the images for planning."""
+    return replace(data, raw=data.raw[rows], standins=data.standins[rows], codes=data.codes[rows], rows=data.rows[rows])
+
+
+class LinearReader:
+    """A linear attacker on shades and edges, in closed form for every share of a family.
+
+    Args:
+        data: the images for planning; two classes or more.
+        learning: (n,) those it learns from; the others are asked about.
+        mirror: whether both sides of an image are treated alike. Then the mean of an image and its mirror image says
+            all that symmetric shapes leave, in half as many numbers.
+    """
+
+    def __init__(self, data: Thumbnails, learning: Bools, *, mirror: bool) -> None:
+        features = _features(data, mirror)
+        self._across = CELLS // 2 if mirror else CELLS
+        self._place = np.tile(np.arange(CELLS * self._across), features.shape[1] // (CELLS * self._across))
+        self._codes = data.codes[~learning]
+        known, codes = features[learning].astype(np.float64), data.codes[learning]
+        share = np.bincount(codes, minlength=len(data.prior)) / len(codes)
+        means = np.stack([known[codes == k].mean(axis=0) for k in range(len(data.prior))])
+        known -= means[codes]
+        scale = np.sqrt(np.maximum((known**2).mean(axis=0), _FAINT))
+        known /= scale
+        self._within = known.T @ known / len(known)
+        self._within[np.diag_indices_from(self._within)] += _RIDGE
+        self._between = ((means - share @ means) / scale).T * np.sqrt(share)
+        self._asked = (features[~learning] - share @ means) / scale
+
+    def read(self, family: Family, shares: Sequence[float]) -> Floats:
+        """(shares,) how well the classes of the other images are told apart when a share is kept: an F ratio.
+
+        It is the variance between classes over that within them, of the attacker's scores.
+        """
+        row, column = np.divmod(np.arange(CELLS * self._across), self._across)
+        level = family.level((row + 0.5) / CELLS, (column + 0.5) / CELLS)
+        place = np.empty(len(level), dtype=np.intp)
+        place[np.argsort(-level, kind="stable")] = np.arange(len(level))  # what is shown first comes first
+        order = np.argsort(place[self._place], kind="stable")
+        with one_thread():
+            factor = cholesky(self._within[np.ix_(order, order)], lower=True, overwrite_a=True, check_finite=False)
+            half = solve_triangular(factor, self._between[order], lower=True, check_finite=False)
+            each = len(self._place) // len(level)
+            found = []
+            for share in shares:
+                shown = max(1, round(share * len(level))) * each
+                weights = solve_triangular(
+                    factor[:shown, :shown], half[:shown], lower=True, trans="T", check_finite=False
+                )
+                found.append(_told_apart(self._asked[:, order[:shown]] @ weights, self._codes))
+        return np.array(found)
+
+
+class KernelReader:
+    """Kernel ridge regression on edges and shades of a release: not linear, and every image is left out in closed form.
+
+    Args:
+        data: the images for planning.
+        asked: (n,) the images that it is asked about, each by a model of all others.
+        mirror: whether an image and its mirror image are taken for the same.
+    """
+
+    def __init__(self, data: Thumbnails, asked: Bools, *, mirror: bool) -> None:
+        rows = stratified_sample(data.codes, _ROWS, generator_for("thumbnails", len(asked)))
+        self._data, self._asked, self._mirror = some_images(data, rows), asked[rows], mirror
+
+    def read(self, hidden: Bools) -> float:
+        """How well it tells the classes apart when the pixels `hidden` (height, width) are: as `LinearReader.read`."""
+        data = self._data
+        shown = data.shown(hidden)
+        features = np.concatenate(
+            [
+                _sides(data.composed(np.arange(start, min(start + _BATCH, len(data.codes))), shown), self._mirror)
+                for start in range(0, len(data.codes), _BATCH)
+            ]
+        )
+        features = (features - features.mean(axis=0)) / np.sqrt(np.maximum(features.var(axis=0), _FAINT))
+        with one_thread():
+            squares = (features**2).sum(axis=1)
+            apart = squares[:, None] + squares - 2 * features @ features.T
+            kernel = np.exp(-apart / np.median(apart)).astype(np.float64)
+            kernel[np.diag_indices_from(kernel)] += _PENALTY
+            inverse = cho_solve(cho_factor(kernel), np.eye(len(kernel)))
+        target = np.eye(len(data.prior))[data.codes] - data.prior
+        # What is left of the target when a row is left out is (K + λ)⁻¹ t, divided by the diagonal of the inverse.
+        guess = target - (inverse @ target) / np.diag(inverse)[:, None]
+        return _told_apart(guess[self._asked], data.codes[self._asked])
+
+
+def choose_families(
+    data: Thumbnails,
+    grid: Grid,
+    every: Sequence[Family],
+    order: Ints,
+    *,
+    learning: Bools,
+    mirror: bool,
+    tick: Callable[[float], None] = lambda _: None,
+) -> list[int]:
+    """Which of the families tells least, at each of the shares `KNOTS`.
+
+    Args:
+        data: the images for planning.
+        grid: the patches.
+        every: the families; the first is the order that the images `learning` gave.
+        order: (m,) that order.
+        learning: (n,) the images that ordered the patches; the others choose.
+        mirror: whether both sides of an image are treated alike.
+        tick: called with the share of the work that is done.
+    """
+    linear, kernel = LinearReader(data, learning, mirror=mirror), KernelReader(data, ~learning, mirror=mirror)
+    told = np.stack([linear.read(family, KNOTS) for family in every])
+    tick(0.2)
+    chosen = []
+    for number, share in enumerate(KNOTS):
+        best: dict[str, int] = {}
+        for place in np.argsort(told[:, number], kind="stable"):
+            best.setdefault(every[place].kind, int(place))
+        limit = _WORTH * told[:, number].min()
+        finalists = [place for place in best.values() if told[place, number] <= limit]
+        read = [kernel.read(grid.spread(hiding(every[place].order(grid, order), grid, share))) for place in finalists]
+        # Neither make alone: each errs by chance, and a shape must stand against both.
+        chosen.append(finalists[int(np.argmin(told[finalists, number] * read))])
+        tick(0.2 + 0.8 * (number + 1) / len(KNOTS))
+    return chosen
+
+
+def hiding(order: Ints, grid: Grid, kept: float) -> Bools:
+    """(m,) the first patches of an order, as many as leave the share `kept` of the pixels, or a little more."""
+    hidden = np.zeros(len(grid), dtype=bool)
+    hidden[order[np.cumsum(grid.sizes[order]) <= (1 - kept + 1e-9) * grid.sizes.sum()]] = True
+    return hidden
+
+
+def _features(data: Thumbnails, mirror: bool) -> Floats32:
+    """(n, kinds · places) shades and directions of edges of raw images, place by place within each kind."""
+    found = []
+    for start in range(0, len(data.codes), _BATCH):
+        values: Any = _sides(to_input(data.raw[start : start + _BATCH]), mirror)
+        shades, _, fine = by_kind(values, data.channels)
+        found.append(np.concatenate([shades, fine], axis=1))
+    every = np.concatenate(found)
+    if not mirror:
+        return every
+    cells = every.reshape(len(every), -1, CELLS, CELLS)
+    return np.ascontiguousarray(cells[..., : CELLS // 2]).reshape(len(every), -1)
+
+
+@torch.no_grad()
+def _sides(x: torch.Tensor, mirror: bool) -> Floats32:
+    """(n, numbers) edges and shades of images, or the mean of these and of those of the mirror images."""
+    with one_thread():
+        plain = edges_and_shades(x)
+        return np.asarray(((plain + edges_and_shades(x.flip(3))) / 2 if mirror else plain).numpy())
+
+
+def _told_apart(scores: Floats, codes: Ints) -> float:
+    """The variance of scores (n, |S|) between classes over that within them, along the direction that tells most."""
+    present = np.unique(codes)
+    means = np.stack([scores[codes == k].mean(axis=0) for k in present])
+    share = np.array([(codes == k).mean() for k in present])
+    rest = scores - means[np.searchsorted(present, codes)]
+    within = rest.T @ rest / len(rest)
+    gaps = means - share @ means
+    # Scores of |S| classes may span fewer directions than there are.
+    return float((share[:, None] * gaps * (gaps @ np.linalg.pinv(within, hermitian=True))).sum())
