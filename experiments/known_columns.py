@@ -26,7 +26,7 @@ from lowtide.worlds.base import EnumerableWorld
 
 _ATTACKERS = ("logistic regression", "boosted trees")
 _FLIPS = ((0.3, 0.2), (0.1, 0.3), (0.2, 0.5), (0.5, 0.2))  # of what is known, and of what is released
-_ROWS, _QUICK_ROWS = 12_000, 1_000  # of Adult; below 20,000 attackers are cross-fitted
+_ROWS, _QUICK_ROWS = 5_000, 1_000  # of Adult; below 20,000 attackers are cross-fitted
 _RELEASED = ("age", "education_num", "hours_per_week", "occupation", "workclass", "income")
 _KNOWN: Mapping[str, tuple[str, ...]] = {
     "age, race": ("age", "race"),

@@ -22,7 +22,7 @@ from lowtide.theory.shares import lower_limit, upper_limit
 from lowtide.types import Bools, Floats, Labels
 
 RATES = (1e-2, 1e-3)  # false-positive rates at which attacks are usually compared (Carlini and others 2022)
-EPSILONS = (0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0)
+EPSILONS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0)
 FEWEST = 50  # test rows of a group: below, the interval of right guesses is wider than ±14 points
 _SURE = (10, 100, 1000)
 _QUANTILES = (0.5, 0.9, 0.99, 0.999)

@@ -137,7 +137,7 @@ def _suggest(shown: pa.Table, clean: pa.Table) -> None:
 # ── the same rows, joined ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Joined(NamedTuple):
+class JoinedRows(NamedTuple):
     """Rows that release and reference have in common, in the order of the reference.
 
     Attributes:
@@ -153,7 +153,7 @@ class Joined(NamedTuple):
     places: Ints
 
 
-def join(shown: pa.Table, clean: pa.Table, name: str) -> Joined:
+def join(shown: pa.Table, clean: pa.Table, name: str) -> JoinedRows:
     """Join a release, some or all rows of the reference, to it; messages count ids and never name one."""
     keys = []
     for table, what in ((shown, "release"), (clean, "reference")):
@@ -179,7 +179,7 @@ def join(shown: pa.Table, clean: pa.Table, name: str) -> Joined:
     if len(rows) < len(clean):
         note(f"{len(clean) - len(rows):,} rows of the reference are not in the release and are left out")
     places = np.argsort(rows, kind="stable")
-    return Joined(shown.take(pa.array(places)), clean.take(pa.array(rows[places])), rows[places], places)
+    return JoinedRows(shown.take(pa.array(places)), clean.take(pa.array(rows[places])), rows[places], places)
 
 
 def _ids(column: pa.ChunkedArray, what: str) -> pa.Array:
