@@ -109,7 +109,7 @@ def _read_like(source: Any, clean: pa.Table, options: TableOptions) -> pa.Table:
 
 def _renamed(shown: pa.Table, clean: pa.Table, pairs: Sequence[str]) -> pa.Table:
     """The release with the names of the reference."""
-    for pair in pairs:
+    for pair in _each(pairs):
         new, equals, old = pair.partition("=")
         if not new or not equals or not old:
             raise LowtideError("--column must read NEW=OLD, the name in the release and the name in the reference")
@@ -215,7 +215,7 @@ def _with_known(told: Circumstances, matched: Matched, given: Sequence[str]) -> 
     if not given:
         return told
     names: list[str] = []
-    for entry in given:
+    for entry in _each(given):
         parts = [entry] if entry in table.column_names else entry.split(",")
         names += [find_column(part, table.column_names) for part in parts]
     if matched.data.secret in names:
@@ -227,6 +227,11 @@ def _with_known(told: Circumstances, matched: Matched, given: Sequence[str]) -> 
     return replace(told, known=known, with_known=both, known_names=tuple(known.column_names))
 
 
+def _each(given: Sequence[str]) -> Sequence[str]:
+    """Entries of an option that repeats; in Python one may be given by itself."""
+    return (given,) if isinstance(given, str) else given
+
+
 def _free(name: str, taken: Sequence[str]) -> str:
     while name in taken:
         name = f"{name} "
@@ -236,7 +241,9 @@ def _free(name: str, taken: Sequence[str]) -> str:
 def _with_train(told: Circumstances, matched: Matched, options: TableOptions) -> Circumstances:
     """The released rows, and after them the rows that the attacker has besides."""
     shown = matched.release
-    more = _renamed(_read_like(options.train, matched.data.source.table, options), shown, options.renamed)
+    more = _read_like(options.train, matched.data.source.table, options)
+    theirs = [pair for pair in _each(options.renamed) if pair.partition("=")[0] in more.column_names]
+    more = _renamed(more, shown, theirs)
     besides = _labelled(more, matched.data, matched.data.secret, "the file of --train", shown)
     every = np.concatenate([besides.reference, besides.codes])
     tested = np.arange(len(every)) < len(shown)
