@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from lowtide.disclose.card import Feature, ReleaseCard
+from lowtide.disclose.certificate import certify_fixed
+
 # The machine decides how long an example takes; a slow one is not a wrong one.
 settings.register_profile("lowtide", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("lowtide")
@@ -35,6 +38,26 @@ def pytest_collection_modifyitems(items):
     rank = {name: place for place, name in enumerate(SLOWEST)}
     here = Path(__file__).parent
     items.sort(key=lambda item: rank.get(item.path.relative_to(here).as_posix(), len(rank)))
+
+
+@pytest.fixture(scope="session")
+def make_card():
+    """Make the card of a release that shows ages and hides towns."""
+
+    def made(**changes):
+        values = {
+            "mechanism": "redact",
+            "certificate": certify_fixed(0.2, [0.5, 0.5], ratios=[0.0, 0.0], hidden=[False, True]),
+            "features": (Feature("age", 0.0), Feature("town", 1.0)),
+            "rows": 100,
+            "classes": 2,
+            "largest_class": 0.5,
+            "changed": 0.5,
+            "data_sha256": "0f" * 32,
+        }
+        return ReleaseCard(**values | changes)
+
+    return made
 
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

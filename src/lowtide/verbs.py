@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from lowtide import modalities
+from lowtide.auditing.gate import judge_limits
 from lowtide.auditing.matched import audit_matched
+from lowtide.auditing.policy_file import PolicyFile, audit_rules, check_plan, check_reachable, plan_rules, read_gate
 from lowtide.auditing.report import AuditReport
 from lowtide.auditing.surface import examine_data, examine_order
 from lowtide.auditing.verdict import Gate, Unseen
@@ -25,12 +27,14 @@ from lowtide.disclose.certificate import PolicyName
 from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.disclose.plan_file import Plan, Release, card_paths, find_card
 from lowtide.disclose.releasing import Tally, check_apart, noise_of, release_object, released_order, write_release
+from lowtide.disclose.review import NOBODY_ASKED
 from lowtide.disclose.standing import Unjudged, judged_by_nobody
 from lowtide.errors import LowtideError, LowtideTypeError, note
 from lowtide.files import Staging
 from lowtide.options import read_options
-from lowtide.protocols import Dataset, Locks, Matched, Modality
-from lowtide.report.results import ResultReport
+from lowtide.protocols import Locks, Matched, Modality
+from lowtide.report.results import ResultReport, reported_audit, reported_plan
+from lowtide.table_files.verifying import why_refused
 from lowtide.training import computing_on, resolve_device
 
 _WARN_BUDGET = 0.5  # nats about any class, for one text
@@ -78,7 +82,7 @@ def scan(
 
 def plan(
     data: Any,
-    secret: Any,
+    secret: Any = None,
     *,
     budget: Budget | float | str | None = None,
     keep: Sequence[str] = (),
@@ -106,11 +110,13 @@ def plan(
         seed: of every random draw but the noise of a release.
         progress: whether to draw progress bars; by default only on a terminal.
         **options: `kept` (a share to keep, in place of a budget), `epsilon`, `delta`, `lam`, `certify` (keep the budget
-            against every attacker, so surely), `strict` (refuse anything but a kept budget), `steps`, `device` (as for
-            `scan`), `kind`; and those of the kind. The plan can be saved, for any number of releases.
+            against every attacker, so surely), `strict` (refuse anything but a kept budget), `policy_file` (secret and
+            budget by default; what exceeds it is refused), `steps`, `device` (as for `scan`), `kind`; and those of the
+            kind. The plan can be saved, for any number of releases.
     """
     common = {name: options.pop(name) for name in _COMMON if name in options}
-    steps, device = options.pop("steps", None), _device(options)
+    rules, steps, device = options.pop("policy_file", None), options.pop("steps", None), _device(options)
+    secret, budget = plan_rules(rules, secret, budget, common.get("kept"))
     modality, said = _kind(data, "plan", options.pop("kind", None), options)
     opened = modality.open(data, secret, said, progress=progress)
     locks = modality.locks(opened, said, _listed("keep", keep), _listed("hide", hide))
@@ -131,11 +137,9 @@ def plan(
     useful = None if utility is None else modality.utility(opened, utility)
     hider.fit(opened.samples, opened.labels, groups=opened.groups, utility=useful)
     unjudged, order = Unjudged.of(opened.unjudged, locks.columns), examine_order(modality, opened, seed)
-    card = replace(hider.card_, unjudged=unjudged, order=order)
-    hidden, layout = replace(hider.hider_, card=card), modality.layout(opened, said, locks, utility)
-    made = Plan(modality.name, opened.secret, layout, hidden)
-    writer = ResultReport(modality, f"{opened.name}: a plan to hide {opened.secret}", opened, plan=made, card=card)
-    return replace(made, writer=writer)
+    card = check_plan(rules, replace(hider.card_, unjudged=unjudged, order=order))
+    layout = modality.layout(opened, said, locks, utility)
+    return reported_plan(Plan(modality.name, opened.secret, layout, replace(hider.hider_, card=card)), opened)
 
 
 def release(
@@ -222,17 +226,17 @@ def audit(
         epsilon: ε of the divergence that attacks prove; `None` for none.
         seed: the same seed gives the same report.
         progress: whether to draw a progress bar; by default only on a terminal.
-        **options: `accept` (columns that nobody judges, and the gate passes over), `device`, `kind`, the kind's own.
+        **options: `accept` (columns nobody judges), `policy_file` (limits to keep), `device`, `kind`, the kind's own.
     """
-    if secret is None:
-        raise LowtideError("an audit needs the secret: the name of a column of the reference, or its values")
-    gate, known, device = read_gate(fail_above), find_card(release, card), _device(options)
-    accepted = tuple(_listed("accept", options.pop("accept", ())))
+    secret, rules = audit_rules(options, secret)
+    gate, known = read_gate(fail_above), find_card(release, card)
+    device, accepted = _device(options), tuple(_listed("accept", options.pop("accept", ())))
     modality, said = _kind(release, "audit", options.pop("kind", None), options)
     made = _plan_for(plan, modality)
     _refuse_unordered(known, said)
     matched = modality.match(release, reference, secret, said, utility=utility, progress=progress)
-    data = matched.data
+    data, unseen = matched.data, Unseen(_unseen(matched, attackers), accepted)
+    check_reachable(rules, data.labels)
     with computing_on(device):
         found = audit_matched(
             matched,
@@ -240,15 +244,11 @@ def audit(
             gate=gate,
             card=known,
             epsilon=epsilon,
-            unseen=Unseen(_unseen(matched, attackers), accepted),
+            unseen=unseen,
             options={"attackers": attackers, "seed": seed, "progress": progress},
         )
-    title = f"{_name_of(release, data)}: what it still tells about {data.secret}"
-    return replace(found, writer=ResultReport(modality, title, data, plan=made, audit=found, card=known))
-
-
-def _name_of(source: Any, opened: Dataset) -> str:
-    return Path(source).name if isinstance(source, (str, os.PathLike)) else opened.name
+    found = replace(found, gate=judge_limits(found, rules, gate, unseen))
+    return reported_audit(found, modality, release, data, plan=made, card=known)
 
 
 def _device(options: dict[str, Any]) -> str:
@@ -295,20 +295,26 @@ def warn(
     return density.explain(text, budget=limit, seed=seed)
 
 
-def verify(card: ReleaseCard | str | Path, data: str | Path, plan: Plan | str | Path | None = None) -> bool:
-    """Whether a released file or folder is the very one that a card was written for, and made by the plan, if given."""
+def verify(
+    card: ReleaseCard | str | Path,
+    data: str | Path,
+    plan: Plan | str | Path | None = None,
+    *,
+    policy_file: str | Path | None = None,
+) -> bool:
+    """Whether a released file or folder is the very one that a card was written for, and is what the card says.
+
+    Args:
+        card: of the release. One that was edited after a reviewer's decision, or whose approval expired, is refused.
+        data: the released file or folder.
+        plan: the plan that should have made it.
+        policy_file: those whom it names must have approved.
+    """
     found = card if isinstance(card, ReleaseCard) else ReleaseCard.load(card)
-    if plan is not None and found.plan_sha256 != (plan if isinstance(plan, Plan) else Plan.load(plan)).digest:
-        return False
-    return found.matches(data)
-
-
-def read_gate(limit: Gate | float | str | None) -> Gate | None:
-    """The limit of an audit from what a user writes."""
-    if limit is None or isinstance(limit, Gate):
-        return limit
-    read = Budget.read(limit)
-    return Gate.nats(read.limit) if read.unit == "nats" else Gate.accuracy(read.limit)
+    made = plan if plan is None or isinstance(plan, Plan) else Plan.load(plan)
+    asked = None if policy_file is None else PolicyFile.load(policy_file)
+    approval = NOBODY_ASKED if asked is None else asked.approval
+    return why_refused(found, data, plan_digest=None if made is None else made.digest, approval=approval) is None
 
 
 def kind_of(source: Any, verb: str, given: Mapping[str, Any]) -> Modality:

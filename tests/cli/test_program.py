@@ -20,7 +20,7 @@ from lowtide.cli.console import reported
 from lowtide.cli.main import app
 
 PROGRAM = Path(sys.executable).parent / "lowtide"
-VERBS = ("scan", "plan", "release", "audit", "warn", "export", "show", "verify", "demo", "reproduce")
+VERBS = ("scan", "plan", "release", "audit", "warn", "export", "show", "verify", "review", "demo", "reproduce")
 
 
 def start(*arguments, **options):

@@ -41,6 +41,7 @@ SECTIONS = (
     "change",
     "exposed-rows",
     "card",
+    "review",
     "reading",
 )
 HOSTILE = '<script>alert("x")</script>'
@@ -241,7 +242,7 @@ class TestWithoutSomeData:
             ((), ("verdict", "reading")),
             (("scan",), ("verdict", "leaks", "reading")),
             (("curve", "features"), ("verdict", "tradeoff", "reading")),
-            (("audit",), (SECTIONS[0], *SECTIONS[3:10], "exposed-rows", "reading")),
+            (("audit",), (SECTIONS[0], *SECTIONS[3:11], "review", "reading")),
             (("card",), ("verdict", "attacks", "divergence", "card", "reading")),
             (("scan", "card"), ("verdict", "leaks", "attacks", "divergence", "card", "reading")),
         ],

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import entr
 
 from lowtide.disclose.card import ReleaseCard
+from lowtide.disclose.standing import Unit
 from lowtide.formatting import nats_up, percent_up
 from lowtide.interface import TextTable
 from lowtide.labels import read_classes
@@ -200,6 +201,15 @@ class CountedRelease:
             f"one {row} (blind {100 * self.blind:.1f} %){learns}, {sure}, if people are drawn like the reference "
             f"{rows}{self._condition()}."
         )
+
+    def holds(self, quantity: Unit) -> float | None:
+        """The bound that is stated without a condition on the plan; `None` where these rows may have made it."""
+        figures = self._headline
+        if figures is None:
+            if self.planned:
+                return None
+            figures = self.accuracy, self.information
+        return figures[0] if quantity == "accuracy" else figures[1]
 
     @property
     def _headline(self) -> tuple[float, float] | None:

@@ -18,6 +18,7 @@ from lowtide.attack.panel import AttackReport, attack
 from lowtide.auditing.added import AddedInformation
 from lowtide.auditing.counting import CountedRelease, WholeRelease, count_release
 from lowtide.auditing.exposure import Exposure
+from lowtide.auditing.gate import GateOutcome
 from lowtide.auditing.measures import Measure, measure, measures_json, measures_table
 from lowtide.auditing.surface import SurfaceFindings, examine
 from lowtide.auditing.utility import AttackOptions, Change, UtilityReport
@@ -46,6 +47,7 @@ class AuditReport(Reported):
         surface: what stands beside the values, and the order of the samples; `None` where nobody looked.
         counted: what holds against every attacker, by counts; `None` where samples are not counted.
         secret: what the secret is called.
+        gate: what became of every limit; `None` where none was given.
         added: what the release adds to what is known anyway; `None` where nothing is.
         told: what the audit was told besides.
     """
@@ -60,6 +62,7 @@ class AuditReport(Reported):
     surface: SurfaceFindings | None = None
     counted: CountedRelease | None = None
     secret: str = "secret"
+    gate: GateOutcome | None = None
     added: AddedInformation | None = None
     told: Circumstances | None = None
 
@@ -105,6 +108,7 @@ class AuditReport(Reported):
             "utility": self.utility and asdict(self.utility),
             "surface": self.surface and self.surface.to_json(),
             "counted": self.counted and self.counted.to_json(),
+            "gate": self.gate and self.gate.to_json(),
             "added": self.added and self.added.to_json(),
             "measures": measures_json(self.measures),
             "exposure": self.exposure.to_json(),
@@ -118,14 +122,15 @@ class AuditReport(Reported):
         return "\n".join([str(self.verdict), "", tables, "", *self.lines()]).rstrip() + "\n"
 
     def lines(self) -> list[str]:
-        """Who learnt from how many, the learning curve, counts, divergence, change and utility, a line each."""
+        """Who learnt from how many, the learning curve, counts, divergence, change, utility and limits, a line each."""
         curve = self.attacks.curve
         learning = [self.verdict.training, None if curve is None else learning_in_words(curve)]
         counted: list[str] = []
         if self.counted is not None:
             counted = [self.counted.cells_in_words(), self.counted.curve_in_words(plain(self.secret))]
         tails = "" if self.counted is None else self.counted.tails_in_words(plain(self.secret))
-        said = (*learning, *counted, self._divergence(), tails, self._change(), self._utility())
+        asked = [] if self.gate is None else self.gate.lines()
+        said = (*learning, *counted, self._divergence(), tails, self._change(), self._utility(), *asked)
         return [line for line in said if line]
 
     def further_tables(self) -> list[TextTable]:

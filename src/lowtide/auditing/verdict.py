@@ -170,13 +170,7 @@ def give_verdict(
     conclusive = _reads(report.headline_clean, report.guess) if report.headline_clean is not None else None
     control = {True: None, False: _NOTHING_SHOWN.format(secret=secret), None: _NO_CONTROL}[conclusive]
     gate = fail_above if fail_above is None or isinstance(fail_above, Gate) else Gate.nats(fail_above)
-    charged = attacks if added is None else [added.charged, *attacks[1:]]
-    standing = None if gate is None else max(map(gate.standing, charged), key=_badness)
-    passed, reason = None if standing is None else standing.state == "kept", None
-    if passed and conclusive is False:
-        passed, reason = None, "attackers who read nothing keep every limit"
-    elif passed and set(unseen.columns) - set(unseen.accepted):
-        passed, reason = None, "some columns were judged by nobody (leave them out, or accept them by name)"
+    judged = None if gate is None else judge(gate, report, surface, conclusive, unseen, added)
     return Verdict(
         sentence=_sentence(report, secret) if elsewhere is None else _sentence_elsewhere(report, secret, elsewhere),
         lower_bound_note=LOWER_BOUND_NOTE,
@@ -185,14 +179,45 @@ def give_verdict(
         weak=_weak(report, rows),
         conclusive=conclusive,
         control=control,
-        passed=passed,
-        gate=None if standing is None else _outcome(standing, passed, reason),
+        passed=None if judged is None else judged[1],
+        gate=None if judged is None else _outcome(*judged),
         surface=None if surface is None else surface.sentence(secret),
         unjudged=str(unseen) or None,
         training=training_in_words(report, rows),
         counted=None if counted is None else counted.sentence(secret),
         added=None if added is None else added.sentence(secret),
     )
+
+
+def judge(
+    gate: Gate,
+    report: AttackReport,
+    surface: SurfaceFindings | None,
+    conclusive: bool | None,
+    unseen: Unseen,
+    added: AddedInformation | None = None,
+) -> tuple[Standing, bool | None, str | None]:
+    """Hold a limit against attacks: where the release stands, whether it passes, and why that is undecided if it is.
+
+    Args:
+        gate: the limit.
+        report: of the attackers on the release.
+        surface: of the release; the attacker of places counts like the strongest one.
+        conclusive: whether the attackers can read the clean data; `None` where that is not known.
+        unseen: columns that are released and that no attacker looked at.
+        added: what the release adds to what is known; the limit is then held against that.
+    """
+    order = None if surface is None else surface.attack
+    charged = report.headline if added is None else added.charged
+    attacks = [charged] if order is None else [charged, order]
+    standing = max(map(gate.standing, attacks), key=_badness)
+    if standing.state != "kept":
+        return standing, False, None
+    if conclusive is False:
+        return standing, None, "attackers who read nothing keep every limit"
+    if set(unseen.columns) - set(unseen.accepted):
+        return standing, None, "some columns were judged by nobody (leave them out, or accept them by name)"
+    return standing, True, None
 
 
 def _badness(standing: Standing) -> tuple[int, float]:

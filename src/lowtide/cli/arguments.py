@@ -131,6 +131,7 @@ def _value(value: Any) -> Any:
 
 _DATA = "CSV, Parquet, Arrow/Feather or JSON lines, by its suffix; or a folder of images or texts"
 _JSON = "also write the results here; - prints them"
+_POLICY_FILE = "limits to keep, such as lowtide.toml: "
 _DEVICE = "where networks are trained; auto is the first of cuda, mps and cpu that is there"
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
@@ -180,8 +181,11 @@ class PlanArguments:
     """
 
     data: Path = argument(_DATA, "DATA")
-    secret: list[str] = flag(
-        ..., "column to protect, of 2 to 100 values: never released (tables: repeat for several)", metavar="COLUMN"
+    secret: list[str] | None = flag(
+        None,
+        "column to protect, of 2 to 100 values: never released (tables: repeat for several)",
+        metavar="COLUMN",
+        shown="that of --policy-file",
     )
     budget: str | None = flag(
         None,
@@ -211,6 +215,9 @@ class PlanArguments:
         None, "keep the budget against every attacker, by counts, with this confidence", metavar="0.95"
     )
     strict: bool = flag(False, "refuse anything but a budget that is kept")
+    policy_file: Path | None = flag(
+        None, _POLICY_FILE + "gives secret and budget, and refuses what exceeds them", metavar="FILE"
+    )
     out: Path | None = flag(None, "where to keep the plan; a folder for networks, images and texts", shown="plan.json")
     sign: Path | None = flag(None, "sign the plan with the key in this file, made when there is none", metavar="FILE")
     json: Path | None = flag(None, _JSON, metavar="FILE")
@@ -249,9 +256,11 @@ class ReleaseArguments:
 class AuditArguments:
     """Attack a release with freshly retrained attackers, and say plainly what is left.
 
-    Exit code 1 when the gate --fail-above is not passed.
+    Exit code 1 when a limit of --fail-above or --policy-file is not kept.
 
     Example: lowtide audit shared.parquet --reference survey.csv --secret vote --fail-above 0.05
+
+    Example: lowtide audit shared.parquet --reference survey.csv --policy-file lowtide.toml --junit limits.xml
 
     Example: lowtide audit shared/ --reference faces/ --secret smile --utility male
 
@@ -260,10 +269,15 @@ class AuditArguments:
 
     release: Path = argument("the released file or folder", "RELEASE")
     reference: Path = flag(..., "the data before, the same samples (tables and texts: in the same order)")
-    secret: list[str] = flag(..., "column to protect (tables: repeat for several)", metavar="COLUMN")
+    secret: list[str] | None = flag(
+        None, "column to protect (tables: repeat for several)", metavar="COLUMN", shown="that of --policy-file"
+    )
     fail_above: str | None = flag(
         None, "exit 1 unless attacks tell at most this, at the upper end: 0.05, 0.03bits, 55%"
     )
+    policy_file: Path | None = flag(None, _POLICY_FILE + "exit 1 unless every one of them is kept", metavar="FILE")
+    junit: Path | None = flag(None, "write a test case for each limit here, as JUnit XML", metavar="FILE")
+    summary: Path | None = flag(None, "write a page of Markdown here, for a pipeline; - prints it", metavar="FILE")
     utility: str | None = flag(None, "column that should still be predicted", metavar="COLUMN")
     plan: Path | None = flag(None, "the plan, for the report", metavar="PLAN")
     card: Path | None = flag(None, "its card; by default the one beside the release", metavar="FILE")
@@ -321,7 +335,9 @@ class ShowArguments:
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyArguments:
-    """Check that a release is the very one that a card was written for. Exit code 1 when it is not.
+    """Check that a release is the very one that a card was written for, and what the card says of it.
+
+    Exit code 1 when it is not, or a reviewer rejected it; 2 when an approval expired, or the card was edited after it.
 
     Example: lowtide verify shared.card.json shared.parquet
     """
@@ -329,6 +345,26 @@ class VerifyArguments:
     card: Path = argument("a release card", "CARD")
     data: Path = argument("the released file or folder", "RELEASE")
     plan: Path | None = flag(None, "check as well that this plan made it", metavar="PLAN")
+    policy_file: Path | None = flag(None, "check as well that those whom it names approved", metavar="FILE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReviewArguments:
+    """Store a reviewer's decision about a release in its card, bound to all that the card says.
+
+    Example: lowtide review shared.card.json --decision approve --name "Ada Lovelace" --expires 2027-12-31
+
+    Example: lowtide review shared.card.json --decision reject --name "Ada Lovelace" --note "towns are too small"
+    """
+
+    card: Path = argument("the card of a release", "CARD")
+    decision: Literal["approve", "approve-with-changes", "reject"] = flag(..., "what was decided")
+    name: str = flag(..., "who decided")
+    note: str = flag("", "why, or which changes; it travels with the card", metavar="TEXT")
+    date: str | None = flag(None, "when, as YYYY-MM-DD", metavar="DATE", shown="today")
+    expires: str | None = flag(None, "the last day on which an approval holds, as YYYY-MM-DD", metavar="DATE")
+    policy_file: Path | None = flag(None, "refuse a name that it does not have", metavar="FILE")
+    json: Path | None = flag(None, _JSON, metavar="FILE")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,13 +1,17 @@
-"""`lowtide show` and `lowtide verify`, which read a release card only. Imports neither torch nor scikit-learn."""
+"""`lowtide show`, `verify` and `review`, which need a release card. Imports neither torch nor scikit-learn."""
 
+from pathlib import Path
 from typing import Any
 
 import typer
 
-from lowtide.cli.arguments import ShowArguments, VerifyArguments
+from lowtide.cli.arguments import ReviewArguments, ShowArguments, VerifyArguments
 from lowtide.cli.console import check_outputs, emit_json, say, say_page
 from lowtide.cli.endings import GATE_FAILED
 from lowtide.disclose.card import ReleaseCard
+from lowtide.disclose.review import NOBODY_ASKED, Approval, make_decision
+from lowtide.errors import LowtideError
+from lowtide.files import Staging
 
 
 def show(said: ShowArguments, _: dict[str, Any]) -> None:
@@ -19,15 +23,58 @@ def show(said: ShowArguments, _: dict[str, Any]) -> None:
 
 
 def verify(said: VerifyArguments, _: dict[str, Any]) -> None:
-    """Compare hashes; exit with 1 when they differ."""
+    """Compare hashes, and what the card says with the data; exit with 1 where they differ."""
+    from lowtide.table_files.verifying import why_refused  # noqa: PLC0415 - imports pyarrow
+
     card = ReleaseCard.load(said.card)
-    if not card.matches(said.data):
-        say(f"{said.data} is not the release of {said.card}: it was changed, or the card is of another")
-        raise typer.Exit(GATE_FAILED)
+    digest = None
     if said.plan is not None:
         from lowtide.disclose.plan_file import Plan  # noqa: PLC0415 - imports torch
 
-        if card.plan_sha256 != Plan.load(said.plan).digest:
-            say(f"{said.data} was not made by the plan {said.plan}: the plan was changed, or the release is of another")
-            raise typer.Exit(GATE_FAILED)
+        digest = Plan.load(said.plan).digest
+    why = why_refused(card, said.data, plan_digest=digest, approval=_approval(said.policy_file))
+    if why is not None:
+        say(f"{said.data} {why} ({said.card})")
+        raise typer.Exit(GATE_FAILED)
     say(f"{said.data} is the release that {said.card} was written for")
+    for decision in card.decisions:
+        say(f"{decision}.")
+
+
+def _approval(path: Path | None) -> Approval:
+    """Whose approval a policy file asks for."""
+    if path is None:
+        return NOBODY_ASKED
+    from lowtide.auditing.policy_file import PolicyFile  # noqa: PLC0415 - imports torch
+
+    return PolicyFile.load(path).approval
+
+
+def review(said: ReviewArguments, _: dict[str, Any]) -> None:
+    """Store a decision in a card, and in its page."""
+    if said.card.suffix != ".json":
+        raise LowtideError(f"{said.card} is not the card for machines; give the file that ends in .card.json")
+    page = said.card.with_suffix(".md")
+    check_outputs({"card": said.card, "page of the card": page, "policy file": said.policy_file}, {"--json": said.json})
+    card = ReleaseCard.load(said.card)
+    approvers = _approval(said.policy_file).names
+    if approvers and said.name.strip() not in approvers:
+        raise LowtideError(
+            f"{said.name!r} is not among those who approve by {said.policy_file}: {', '.join(approvers)}; give one of "
+            "these names"
+        )
+    if card.edited_since is not None:
+        raise LowtideError(
+            f"{said.card} was edited after the decision of {card.edited_since.name} on {card.edited_since.date}; take "
+            "the card that was reviewed, or remove its decisions and have it reviewed again"
+        )
+    decision = make_decision(said.decision, said.name, note=said.note, day=said.date, expires=said.expires)
+    reviewed = card.reviewed(decision)
+    with Staging(said.card) as staging:
+        for place, content in zip((said.card, page), reviewed.files().values(), strict=True):
+            staging(place).write_text(content, encoding="utf-8")
+        staging.commit()
+    say(f"{reviewed.decisions[-1]}.")
+    say(f"card: {said.card}")
+    say(f"card: {page}")
+    emit_json(said.json, reviewed.to_json)

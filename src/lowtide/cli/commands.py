@@ -9,6 +9,8 @@ import typer
 from rich.text import Text
 
 from lowtide import verbs
+from lowtide.auditing.gate import junit, summary
+from lowtide.auditing.policy_file import plan_rules
 from lowtide.auditing.report import HEADER, AuditReport
 from lowtide.bundles import check_bundle_place
 from lowtide.cli import arguments, console
@@ -19,6 +21,7 @@ from lowtide.disclose.budget import Budget
 from lowtide.disclose.noise import KEY_NAME
 from lowtide.disclose.plan_file import Plan, Release, card_paths, check_plan_place
 from lowtide.errors import LowtideError
+from lowtide.files import write_whole
 from lowtide.formatting import printable
 from lowtide.interface import NATS_PER_BIT, TextTable
 from lowtide.report.console import print_tables
@@ -65,20 +68,23 @@ def plan(said: arguments.PlanArguments, given: dict[str, Any]) -> None:
     """Plan, print, and write what was asked for."""
     modality = verbs.kind_of(said.data, "plan", given)
     shared = {name: getattr(said, name) for name in _SHARED if getattr(said, name) is not None}
-    asked = {**shared, **given, "budget": _budget(said), "mechanism": said.mechanism, "hide": said.hide}
+    secret, budget = plan_rules(said.policy_file, _secret(said.secret), _budget(said), said.kept)
+    asked = {**shared, **given, "budget": budget, "mechanism": said.mechanism, "hide": said.hide}
     weights = modality.plan_weights(said.policy or modality.policy_for(asked, None))
     if weights is None and given.get("fill"):
         weights = "--fill"
     output = said.out or Path("plan.json" if weights is None else "plan.lowtide")
     files, folders = {"--json": said.json, "--report": said.report}, {"--figures": said.figures}
     (files if output.suffix == ".json" else folders)["--out"] = output
-    check_outputs({"data": said.data, "key": said.sign, **console.files_among(given)}, files, folders=folders)
+    reads = {"data": said.data, "key": said.sign, "policy file": said.policy_file, **console.files_among(given)}
+    check_outputs(reads, files, folders=folders)
     with naming("--out"):
         check_plan_place(output, weights=weights)
     made = verbs.plan(
         said.data,
-        _secret(said.secret),
-        budget=_budget(said),
+        secret,
+        budget=budget,
+        policy_file=said.policy_file,
         keep=tuple(said.keep or ()),
         hide=tuple(said.hide or ()),
         utility=said.utility,
@@ -106,8 +112,8 @@ def print_plan(made: Plan) -> None:
     console.say_page(made.text())
 
 
-def _secret(names: list[str]) -> str | tuple[str, ...]:
-    return names[0] if len(names) == 1 else tuple(names)
+def _secret(names: list[str] | None) -> str | tuple[str, ...] | None:
+    return None if not names else names[0] if len(names) == 1 else tuple(names)
 
 
 def _budget(said: arguments.PlanArguments) -> Budget | None:
@@ -156,10 +162,11 @@ def audit(said: arguments.AuditArguments, given: dict[str, Any]) -> None:
     beside = {f"{name} of the release": path for name, path in card_paths(said.release).items()}
     reads = {"release": said.release, "reference": said.reference, "plan": said.plan, "card": said.card}
     check_outputs(
-        {**reads, **beside, **console.files_among(given)},
-        {"--json": said.json, "--report": said.report},
+        {**reads, **beside, "policy file": said.policy_file, **console.files_among(given)},
+        {"--json": said.json, "--report": said.report, "--junit": said.junit, "--summary": said.summary},
         folders={"--figures": said.figures},
     )
+    _check_evidence(said)
     found = verbs.audit(
         said.release,
         said.reference,
@@ -170,6 +177,7 @@ def audit(said: arguments.AuditArguments, given: dict[str, Any]) -> None:
         fail_above=said.fail_above,
         attackers=tuple(said.attacker) if said.attacker else None,
         accept=tuple(said.accept or ()),
+        policy_file=said.policy_file,
         device=said.device,
         epsilon=said.epsilon,
         seed=said.seed,
@@ -179,8 +187,34 @@ def audit(said: arguments.AuditArguments, given: dict[str, Any]) -> None:
     print_audit(found)
     emit_json(said.json, found.to_json)
     write_report(found, said.report, said.figures)
-    if said.fail_above is not None and found.verdict.passed is not True:
+    _write_evidence(found, said)
+    if found.gate is not None and not found.gate.passed:
         raise typer.Exit(GATE_FAILED)
+
+
+def _check_evidence(said: arguments.AuditArguments) -> None:
+    """Refuse, before the long work, evidence that could not be written."""
+    if said.junit is not None and said.fail_above is None and said.policy_file is None:
+        raise LowtideError(
+            "--junit has a test case for each limit, and there is none; give --policy-file or --fail-above"
+        )
+    if str(said.junit) == "-":
+        raise LowtideError("--junit - is not a file; give it a name, such as limits.xml")
+    if str(said.summary) == "-" and str(said.json) == "-":
+        raise LowtideError("--summary - and --json - would be printed into each other; give one of them a file")
+
+
+def _write_evidence(found: AuditReport, said: arguments.AuditArguments) -> None:
+    """The limits as JUnit XML, and the audit as a page of Markdown, where asked for."""
+    name = said.release.name
+    if said.junit is not None and found.gate is not None:
+        write_whole(said.junit, junit(found.gate, name))
+        say(f"written: {said.junit}")
+    if str(said.summary) == "-":
+        console.say_page(summary(found, name).rstrip())
+    elif said.summary is not None:
+        write_whole(said.summary, summary(found, name))
+        say(f"written: {said.summary}")
 
 
 def print_audit(found: AuditReport) -> None:

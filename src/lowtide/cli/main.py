@@ -46,6 +46,7 @@ app.command("warn")(command(arguments.WarnArguments, _later("commands", "warn"))
 app.command("export")(command(arguments.ExportArguments, _later("commands", "export")))
 app.command("show")(command(arguments.ShowArguments, _later("cards", "show")))
 app.command("verify")(command(arguments.VerifyArguments, _later("cards", "verify")))
+app.command("review")(command(arguments.ReviewArguments, _later("cards", "review")))
 app.command("demo")(command(arguments.DemoArguments, _later("commands", "demo")))
 
 

@@ -13,7 +13,7 @@ import os
 import platform
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
@@ -28,6 +28,7 @@ from jsonschema.validators import extend
 from lowtide.disclose.card_page import page
 from lowtide.disclose.certificate import Certificate, PolicyName, TwoSided
 from lowtide.disclose.membership import Membership
+from lowtide.disclose.review import Decision, digest_of
 from lowtide.disclose.standing import Bound, Standing, Unjudged, rests_on_few
 from lowtide.errors import LowtideError
 from lowtide.files import regular, sha256_of, write_whole
@@ -84,6 +85,7 @@ class ReleaseCard:
         parameters: plain options; an infinite number is written out as text.
         data_sha256: of the released file or folder, as `lowtide.files.sha256_of` gives it; `None` for a plan.
         plan_sha256: digest of the plan that made the release; `None` for a plan's own card.
+        decisions: of reviewers, in the order in which they were made.
         created: UTC, such as 2026-01-31T12:00:00Z.
         versions: of the software.
     """
@@ -105,6 +107,7 @@ class ReleaseCard:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     data_sha256: str | None = None
     plan_sha256: str | None = None
+    decisions: tuple[Decision, ...] = ()
     created: str = field(default_factory=now)
     versions: Mapping[str, str] = field(default_factory=versions)
 
@@ -160,7 +163,7 @@ class ReleaseCard:
     def to_json(self) -> dict[str, Any]:
         """The card as plain values that satisfy `card_schema.json`."""
         leakage = self.leakage and {"nats": asdict(self.leakage), "bits": asdict(self.leakage.bits)}
-        card = {
+        card: dict[str, Any] = {
             "format": FORMAT,
             "schema_version": SCHEMA_VERSION,
             "versions": dict(self.versions),
@@ -183,6 +186,8 @@ class ReleaseCard:
             "data_sha256": self.data_sha256,
             "plan_sha256": self.plan_sha256,
         }
+        if self.decisions:  # cards without one are as they were before there were any
+            card["decisions"] = [asdict(decision) for decision in self.decisions]
         _check(card)
         return card
 
@@ -211,6 +216,7 @@ class ReleaseCard:
                 "bound": card.get("bound") and Bound(**card["bound"]),
                 "divergence": _divergence(card.get("divergence")),
                 "unjudged": _unjudged(card.get("unjudged", {})),
+                "decisions": tuple(Decision(**decision) for decision in card.get("decisions", ())),
             }
         )
 
@@ -238,6 +244,20 @@ class ReleaseCard:
         if self.data_sha256 is None:
             raise LowtideError("the card has no hash: it is that of a plan; give the card of the release")
         return self.data_sha256 == sha256_of(Path(path))
+
+    def reviewed(self, decision: Decision) -> ReleaseCard:
+        """The card with one more decision, bound to all that it says."""
+        if self.data_sha256 is None:
+            raise LowtideError("the card has no hash: it is that of a plan; review the card of the release")
+        bound = replace(decision, digest=digest_of(self.to_json(), self.decisions, decision))
+        return replace(self, decisions=(*self.decisions, bound))
+
+    @property
+    def edited_since(self) -> Decision | None:
+        """The first decision that is not bound to the card as it is: card or decision was edited afterwards."""
+        said = self.to_json()
+        pairs = enumerate(self.decisions)
+        return next((one for k, one in pairs if one.digest != digest_of(said, self.decisions[:k], one)), None)
 
     def files(self) -> dict[str, str]:
         """The card as files: `card.json` for machines, `card.md` for people."""

@@ -57,6 +57,7 @@ def page(card: ReleaseCard) -> str:
         ["## What holds, and what does not", "", *(f"- {visible(line)}" for line in card.certificate.statements)],
         ["## What is not promised", "", *(f"- {line}" for line in _not_promised(card))],
         *([["## Attacks", "", *_attacks(card.attacks)]] if card.attacks else []),
+        *([["## Decisions", "", *_decisions(card)]] if card.decisions else []),
         [_footer(card)],
     ]
     return "\n\n".join("\n".join(lines) for lines in sections) + "\n"
@@ -331,6 +332,16 @@ def _attacks(attacks: Sequence[Attack]) -> list[str]:
 
 def _learnt(attack: Attack) -> str:
     return "0, by definition" if attack.trained_on == "nothing" else _interval(attack.information)
+
+
+def _decisions(card: ReleaseCard) -> list[str]:
+    """What reviewers decided; from the one on that the card was edited after, they are about another card."""
+    edited, lines = card.edited_since, []
+    for one in card.decisions:
+        lines.append(f"- {_quoted(str(one))}.")
+        if one is edited:
+            lines.append("- The card was edited after this decision, which was about another one.")
+    return lines
 
 
 def _footer(card: ReleaseCard) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,3 +46,18 @@ class ResultReport:
             view=view,
         )
         return write_report(page, path, figures=figures)
+
+
+def reported_plan(made: Plan, data: Dataset) -> Plan:
+    """A plan that writes its report from the data it was made from."""
+    title = f"{data.name}: a plan to hide {data.secret}"
+    return replace(made, writer=ResultReport(made.modality, title, data, plan=made, card=made.card))
+
+
+def reported_audit(
+    found: AuditReport, modality: Modality, release: Any, data: Dataset, *, plan: Plan | None, card: ReleaseCard | None
+) -> AuditReport:
+    """An audit that writes its report, titled by the release it is of."""
+    name = Path(release).name if isinstance(release, (str, os.PathLike)) else data.name
+    title = f"{name}: what it still tells about {data.secret}"
+    return replace(found, writer=ResultReport(modality, title, data, plan=plan, audit=found, card=card))

@@ -18,6 +18,7 @@ from lowtide.report.divergence import divergence
 from lowtide.report.exposure import exposed, exposed_rows
 from lowtide.report.html import FEWEST, Findings, Mark, Outline, Report, Scan, Section, fill
 from lowtide.report.learning import learning
+from lowtide.report.review import review
 from lowtide.report.svg import stand_alone
 from lowtide.report.words import view_card
 
@@ -64,6 +65,7 @@ def make_report(
         *(section for section in own if section.single),
         *exposed_rows(found),
         *_card(found, kind),
+        *review(found),
         _reading(kind),
     )
     return Report(title, secret, kind.nouns, sections)

@@ -49,10 +49,12 @@ class Headline:
 def headline(found: Findings) -> Headline:
     """The verdict in words, from the best there is: the audit, the card, the plan or the scan."""
     if found.audit is not None:
-        verdict = found.audit.verdict
+        verdict, gate = found.audit.verdict, found.audit.gate
         failed = verdict.gate if verdict.passed is False else None
-        noted = (_redrawn(found.card), verdict.gate if failed is None else None, verdict.lower_bound_note)
-        cautions = (failed, verdict.distrust, verdict.surface, verdict.control, verdict.weak)
+        limits = None if gate is None or gate.policy_file is None else gate.sentence
+        kept, broken_limits = (limits, None) if gate is None or gate.passed else (None, limits)
+        noted = (_redrawn(found.card), verdict.gate if failed is None else None, kept, verdict.lower_bound_note)
+        cautions = (failed, broken_limits, verdict.distrust, verdict.surface, verdict.control, verdict.weak)
         return Headline(verdict.sentence, _there(cautions), _there(noted))
     secret, card = plain(found.secret), found.card
     if card is not None and card.strongest is not None:
