@@ -75,6 +75,15 @@ def test_certified_bounds_experiment_finds_bounds_that_hold_and_say_something(tm
         assert attack < exact < bound, name
 
 
+def test_known_columns_experiment_finds_the_exact_conditional_information(tmp_path):
+    target = tmp_path / "known.json"
+    run("experiments/known_columns.py", "--quick", "--json", str(target))
+    laws = json.loads(target.read_text())["laws"]
+    assert [inside for *_, inside in laws] == ["yes"] * 4
+    assert laws[0][2] > 0.1
+    assert laws[2][2] == pytest.approx(0, abs=1e-12)  # a copy that is flipped half the time adds nothing
+
+
 def test_what_may_go_wrong_prints_what_its_page_says(tmp_path):
     target = tmp_path / "wrong.json"
     run("experiments/what_may_go_wrong.py", "--json", str(target))

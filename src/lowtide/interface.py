@@ -111,6 +111,37 @@ def strongest(attacks: Sequence[Attack]) -> Attack:
     return Attack(name, attacks[0].trained_on, attacks[0].target, **figures)
 
 
+@dataclass(frozen=True, eq=False)
+class Circumstances:
+    """What an audit was told beside a release and its reference, laid out for the attackers of a kind of data.
+
+    Attributes:
+        numbers: (n,) which row of the reference each audited sample is, from 0; `None` where they are all, in order.
+        known: what the attacker has of everybody without the release, n samples; `None` where nothing is known.
+        with_known: the released samples together with that.
+        known_names: what it is called.
+        learnt: samples to learn from and to test; `None` where attackers learn from the release as it is.
+        learnt_labels: (m,) their secrets.
+        tested: (m,) true for those to test.
+        elsewhere: whose samples attackers learn from, where these are not the ones they are tested on.
+        groups: (n,) samples of one group are one witness; `None` where each stands for itself.
+        subgroups: (n,) samples of one subgroup have one number, from 0; `None` where nobody asked.
+        subgroups_of: what divides them.
+    """
+
+    numbers: Labels | None = field(default=None, repr=False)
+    known: Any = field(default=None, repr=False)
+    with_known: Any = field(default=None, repr=False)
+    known_names: tuple[str, ...] = ()
+    learnt: Any = field(default=None, repr=False)
+    learnt_labels: Any = field(default=None, repr=False)
+    tested: Bools | None = field(default=None, repr=False)
+    elsewhere: Literal["other", "synthetic"] | None = None
+    groups: Labels | None = field(default=None, repr=False)
+    subgroups: Labels | None = field(default=None, repr=False)
+    subgroups_of: str = ""
+
+
 @dataclass(frozen=True)
 class RowOrder:
     """The order of samples: a property of a file, which no value shows.

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 from numpy.typing import ArrayLike, NDArray
 
-from lowtide.interface import TextTable
+from lowtide.interface import Circumstances, TextTable
 from lowtide.types import Bools, Floats, Labels
 
 
@@ -167,6 +167,7 @@ class Matched:
         unjudged: columns that the release shows and no attacker looks at.
         by_surface: columns that only the attacker "surface" looks at.
         whole: the released samples with all their columns, in the order of `release`; `None` where that has them all.
+        told: what the audit was told besides.
     """
 
     data: Dataset
@@ -177,6 +178,7 @@ class Matched:
     unjudged: tuple[str, ...] = ()
     by_surface: tuple[str, ...] = ()
     whole: Any = field(default=None, repr=False)
+    told: Circumstances = field(default_factory=Circumstances)
 
 
 class Modality(Protocol):
@@ -328,10 +330,7 @@ class Modality(Protocol):
         ...
 
     def open(self, source: Any, secret: Any, options: Any, *, progress: bool | None) -> Dataset:
-        """Open a path or an object and find the secret: a name, or the values themselves where `source` is an object.
-
-        What a person should know is said by `lowtide.errors.note`.
-        """
+        """Open a path or an object and find the secret, a name or its values; `errors.note` says what to know."""
         ...
 
     def features(self, options: Any) -> Any:

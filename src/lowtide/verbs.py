@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from lowtide import modalities
-from lowtide.auditing.counting import WholeRelease
 from lowtide.auditing.gate import judge_limits
+from lowtide.auditing.matched import audit_matched
 from lowtide.auditing.policy_file import PolicyFile, audit_rules, check_plan, check_reachable, plan_rules, read_gate
-from lowtide.auditing.report import AuditReport, audit_samples
+from lowtide.auditing.report import AuditReport
 from lowtide.auditing.surface import examine_data, examine_order
 from lowtide.auditing.verdict import Gate, Unseen
 from lowtide.density.artefact import Density
@@ -215,7 +215,8 @@ def audit(
 
     Args:
         release: the released file, folder or object.
-        reference: what it was made from, the same samples (tables and texts: in the same order).
+        reference: what it was made from, the same samples (tables and texts: in the same order); of tables also in
+            another order (`id="person"`), or rows of other people (`rows="other"`, `synthetic=True`).
         secret: the name of a column of the reference, or its values, one per sample.
         utility: a column that the release should still predict, or its values.
         plan: the plan of the release, which the report then shows.
@@ -237,22 +238,14 @@ def audit(
     data, unseen = matched.data, Unseen(_unseen(matched, attackers), accepted)
     check_reachable(rules, data.labels)
     with computing_on(device):
-        found = audit_samples(
-            matched.release,
-            data.labels,
-            clean=matched.clean,
-            estimate=None if known is None else known.leakage,
-            utility=matched.utility,
-            fail_above=gate,
+        found = audit_matched(
+            matched,
+            modality,
+            gate=gate,
+            card=known,
             epsilon=epsilon,
-            secret=data.secret,
-            position=matched.position,
             unseen=unseen,
-            whole=WholeRelease(matched.whole, known),
-            groups=data.groups,
-            attackers=attackers,
-            seed=seed,
-            progress=progress,
+            options={"attackers": attackers, "seed": seed, "progress": progress},
         )
     found = replace(found, gate=judge_limits(found, rules, gate, unseen))
     return reported_audit(found, modality, release, data, plan=made, card=known)
@@ -268,7 +261,8 @@ def _device(options: dict[str, Any]) -> str:
 def _refuse_unordered(card: ReleaseCard | None, options: Any) -> None:
     """Refuse a shuffled release whose order nobody gave."""
     shuffled = card is not None and card.order is not None and card.order.shuffled
-    if shuffled and getattr(options, "order", None) is None:
+    needless = any(getattr(options, name, None) for name in ("id", "rows", "synthetic"))
+    if shuffled and getattr(options, "order", None) is None and not needless:
         raise LowtideError(
             "the release is in random order, as its card says, so that nobody knows which sample is which: give the "
             "order that was written beside it (--order FILE), or that of the Release"

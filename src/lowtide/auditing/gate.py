@@ -114,7 +114,7 @@ def judge_limits(
 
 
 def _attacked(found: AuditReport, gate: Gate, unseen: Unseen) -> LimitOutcome:
-    standing, passed, reason = judge(gate, found.attacks, found.surface, found.verdict.conclusive, unseen)
+    standing, passed, reason = judge(gate, found.attacks, found.surface, found.verdict.conclusive, unseen, found.added)
     asked = f"at most {_asked(gate, found)}"
     if passed is None:
         return LimitOutcome(asked, "not shown", f"Undecided, since {reason}")

@@ -6,6 +6,7 @@ import html
 import json
 import math
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, Unpack
 
 from numpy.typing import ArrayLike
@@ -14,14 +15,17 @@ from lowtide import modalities
 from lowtide.attack.learning_curve import LearningCurve
 from lowtide.attack.lower_bound import LowerBound, audit_divergence
 from lowtide.attack.panel import AttackReport, attack
+from lowtide.auditing.added import AddedInformation
 from lowtide.auditing.counting import CountedRelease, WholeRelease, count_release
+from lowtide.auditing.exposure import Exposure
 from lowtide.auditing.gate import GateOutcome
+from lowtide.auditing.measures import Measure, measure, measures_json, measures_table
 from lowtide.auditing.surface import SurfaceFindings, examine
 from lowtide.auditing.utility import AttackOptions, Change, UtilityReport
 from lowtide.auditing.verdict import Gate, Unseen, Verdict, give_verdict
 from lowtide.checks import LowtideError, within
 from lowtide.formatting import html_of, in_ascii, interval, percentages, plain, text_of
-from lowtide.interface import Attack, Estimate, Reported, TextTable
+from lowtide.interface import Attack, Circumstances, Estimate, Reported, TextTable
 from lowtide.protocols import Modality
 
 Row = tuple[str, str, str, str, str, str]
@@ -44,6 +48,8 @@ class AuditReport(Reported):
         counted: what holds against every attacker, by counts; `None` where samples are not counted.
         secret: what the secret is called.
         gate: what became of every limit; `None` where none was given.
+        added: what the release adds to what is known anyway; `None` where nothing is.
+        told: what the audit was told besides.
     """
 
     attacks: AttackReport
@@ -57,6 +63,18 @@ class AuditReport(Reported):
     counted: CountedRelease | None = None
     secret: str = "secret"
     gate: GateOutcome | None = None
+    added: AddedInformation | None = None
+    told: Circumstances | None = None
+
+    @cached_property
+    def exposure(self) -> Exposure:
+        """Who is exposed, by the strongest attacker's answers."""
+        return Exposure.of(self.attacks, self.told)
+
+    @cached_property
+    def measures(self) -> tuple[Measure, ...]:
+        """The field's measures, by the strongest attacker's answers; none where it has learnt nothing."""
+        return measure(self.attacks, None if self.told is None else self.told.groups)
 
     def table(self) -> list[Row]:
         """One row per attack, as in `HEADER`: retrained attackers first, by what they learn."""
@@ -91,13 +109,16 @@ class AuditReport(Reported):
             "surface": self.surface and self.surface.to_json(),
             "counted": self.counted and self.counted.to_json(),
             "gate": self.gate and self.gate.to_json(),
+            "added": self.added and self.added.to_json(),
+            "measures": measures_json(self.measures),
+            "exposure": self.exposure.to_json(),
         }
         plain: dict[str, Any] = json.loads(json.dumps(result, allow_nan=False))
         return plain
 
     def text(self) -> str:
         """A summary to read: the verdict, the attacks, what was counted, divergence, change and utility."""
-        tables = text_of([TextTable("", HEADER, tuple(self.table())), *self.counted_tables()])
+        tables = text_of([TextTable("", HEADER, tuple(self.table())), *self.further_tables()])
         return "\n".join([str(self.verdict), "", tables, "", *self.lines()]).rstrip() + "\n"
 
     def lines(self) -> list[str]:
@@ -112,9 +133,13 @@ class AuditReport(Reported):
         said = (*learning, *counted, self._divergence(), tails, self._change(), self._utility(), *asked)
         return [line for line in said if line]
 
-    def counted_tables(self) -> list[TextTable]:
-        """Measures of disclosure control, where samples are counted."""
-        return [] if self.counted is None else [self.counted.table(plain(self.secret))]
+    def further_tables(self) -> list[TextTable]:
+        """What the release adds, who is exposed, and measures of leakage and of disclosure control."""
+        secret, tables = plain(self.secret), [] if self.added is None else [self.added.table()]
+        tables.append(self.exposure.table(secret, "samples" if self.counted is None else self.counted.nouns.rows))
+        if self.measures:
+            tables.append(measures_table(self.measures, self.attacks.strongest))
+        return [*tables, *([] if self.counted is None else [self.counted.table(secret)])]
 
     def __str__(self) -> str:
         return self.text()
@@ -122,7 +147,7 @@ class AuditReport(Reported):
     def _repr_html_(self) -> str:
         """What `text` says, for a notebook."""
         said = "".join(f"<p>{html.escape(line)}</p>" for line in self.lines())
-        tables = html_of([TextTable("", HEADER, tuple(self.table())), *self.counted_tables()])
+        tables = html_of([TextTable("", HEADER, tuple(self.table())), *self.further_tables()])
         return f"<p>{html.escape(str(self.verdict))}</p>{tables}{said}"
 
     def _ordered(self) -> list[Attack]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from lowtide.attack.learning_curve import LearningCurve
 from lowtide.attack.panel import AttackReport
+from lowtide.auditing.added import AddedInformation
 from lowtide.auditing.counting import CountedRelease
 from lowtide.auditing.surface import SurfaceFindings
 from lowtide.checks import LowtideError, one_of, within
@@ -109,6 +110,7 @@ class Verdict:
         training: how many samples attackers learnt from and were tested on; `None` where it is not known.
         counted: what holds against every attacker, by counts, and under which condition; `None` where nothing was
             counted.
+        added: what the release adds to what is known anyway; `None` where nothing is.
     """
 
     sentence: str
@@ -124,9 +126,10 @@ class Verdict:
     unjudged: str | None = None
     training: str | None = None
     counted: str | None = None
+    added: str | None = None
 
     def __str__(self) -> str:
-        warned = (self.distrust, self.control, self.weak, self.sentence, self.surface)
+        warned = (self.distrust, self.control, self.weak, self.sentence, self.added, self.surface)
         said = (*warned, self.lower_bound_note, self.counted, self.unjudged, self.gate)
         return " ".join(part for part in said if part)
 
@@ -141,6 +144,8 @@ def give_verdict(
     surface: SurfaceFindings | None = None,
     unseen: Unseen | None = None,
     counted: CountedRelease | None = None,
+    added: AddedInformation | None = None,
+    elsewhere: Literal["other", "synthetic"] | None = None,
 ) -> Verdict:
     """Put an attack into words.
 
@@ -153,6 +158,8 @@ def give_verdict(
         surface: of the release; the attacker of places counts for the estimate and the limit like the strongest one.
         unseen: columns that are released and that no attacker looked at.
         counted: the bound against every attacker.
+        added: what the release adds to what is known; a limit is then held against that.
+        elsewhere: whose samples attackers learnt from, where they were tested on others.
     """
     secret, unseen = plain(secret), unseen or Unseen()
     order = None if surface is None else surface.attack
@@ -163,9 +170,9 @@ def give_verdict(
     conclusive = _reads(report.headline_clean, report.guess) if report.headline_clean is not None else None
     control = {True: None, False: _NOTHING_SHOWN.format(secret=secret), None: _NO_CONTROL}[conclusive]
     gate = fail_above if fail_above is None or isinstance(fail_above, Gate) else Gate.nats(fail_above)
-    judged = None if gate is None else judge(gate, report, surface, conclusive, unseen)
+    judged = None if gate is None else judge(gate, report, surface, conclusive, unseen, added)
     return Verdict(
-        sentence=_sentence(report, secret),
+        sentence=_sentence(report, secret) if elsewhere is None else _sentence_elsewhere(report, secret, elsewhere),
         lower_bound_note=LOWER_BOUND_NOTE,
         trusted=distrust is None,
         distrust=distrust,
@@ -178,11 +185,17 @@ def give_verdict(
         unjudged=str(unseen) or None,
         training=training_in_words(report, rows),
         counted=None if counted is None else counted.sentence(secret),
+        added=None if added is None else added.sentence(secret),
     )
 
 
 def judge(
-    gate: Gate, report: AttackReport, surface: SurfaceFindings | None, conclusive: bool | None, unseen: Unseen
+    gate: Gate,
+    report: AttackReport,
+    surface: SurfaceFindings | None,
+    conclusive: bool | None,
+    unseen: Unseen,
+    added: AddedInformation | None = None,
 ) -> tuple[Standing, bool | None, str | None]:
     """Hold a limit against attacks: where the release stands, whether it passes, and why that is undecided if it is.
 
@@ -192,9 +205,11 @@ def judge(
         surface: of the release; the attacker of places counts like the strongest one.
         conclusive: whether the attackers can read the clean data; `None` where that is not known.
         unseen: columns that are released and that no attacker looked at.
+        added: what the release adds to what is known; the limit is then held against that.
     """
     order = None if surface is None else surface.attack
-    attacks = [report.headline] if order is None else [report.headline, order]
+    charged = report.headline if added is None else added.charged
+    attacks = [charged] if order is None else [charged, order]
     standing = max(map(gate.standing, attacks), key=_badness)
     if standing.state != "kept":
         return standing, False, None
@@ -218,6 +233,25 @@ def _sentence(report: AttackReport, secret: str) -> str:
     here, blind, before = percentages(*shares, clean.accuracy.value)
     compared = f"{here} of the time instead of {before}"
     return f"An attacker guesses the {secret} right {compared}; guessing blindly gives {blind}."
+
+
+def _sentence_elsewhere(report: AttackReport, secret: str, whose: str) -> str:
+    """What an attacker learns from other samples about those of the reference, and whether that is anything at all."""
+    rows = "synthetic rows" if whose == "synthetic" else "rows of other people"
+    clean, here = report.headline_clean, report.headline
+    if clean is None:
+        raise LowtideError("an attack on other samples needs its control, attackers that learn from the reference")
+    shares = (here.accuracy.value, clean.accuracy.value, report.guess.accuracy.value)
+    learnt, control, blind = percentages(*shares)
+    said = (
+        f"An attacker who learns from the {rows} guesses the {secret} of real people right {learnt} of the time, one "
+        f"who learns from real rows {control}; guessing blindly gives {blind}."
+    )
+    if _reads(clean, report.guess) and not _reads(here, report.guess):
+        said += f" From the {rows} these attackers learnt nothing about the {secret} that holds for real people."
+    if here.accuracy.low > clean.accuracy.high:
+        said += " That is more than rows of others teach: the release may hold copies of these very people."
+    return said
 
 
 def _weak(report: AttackReport, rows: str) -> str | None:

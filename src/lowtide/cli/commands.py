@@ -220,7 +220,7 @@ def _write_evidence(found: AuditReport, said: arguments.AuditArguments) -> None:
 def print_audit(found: AuditReport) -> None:
     """The attacks as a table, the verdict in words."""
     print_tables([TextTable("Attacks on rows no attacker was trained on", HEADER, tuple(found.table()))])
-    print_tables(found.counted_tables())
+    print_tables(found.further_tables())
     console.say_page("\n".join(found.lines()))
     say("")
     say(str(found.verdict), bold=True)

@@ -319,7 +319,7 @@ def _read_release(release: Any, data: Dataset, options: TableOptions) -> tuple[p
     if len(table) != len(data.known):
         raise LowtideError(
             f"the release has {len(table)} rows and the reference {len(data.known)}; they must be the same rows in "
-            "the same order"
+            "the same order; where a column tells them apart, say --id COLUMN"
         )
     places = np.arange(len(table)) if options.order is None else read_places(options.order, len(table))
     places = places[data.known]

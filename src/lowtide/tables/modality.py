@@ -23,7 +23,7 @@ from lowtide.report.html import Findings, Outline, Section
 from lowtide.report.words import HiddenCounts, count_features
 from lowtide.table_files.formats import find_column, format_of
 from lowtide.table_files.shuffling import order_beside
-from lowtide.tables import dataset, redraw_view, releasing
+from lowtide.tables import dataset, matching, redraw_view, releasing
 from lowtide.tables import view as table_view
 from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.encoder import TableEncoder, is_frame, read_encoder, read_shown, read_table, take_rows
@@ -235,8 +235,8 @@ class TableModality:
     def match(
         self, release: Any, reference: Any, secret: Any, options: TableOptions, *, utility: Any, progress: bool | None
     ) -> Matched:
-        """The same rows in the same order."""
-        return dataset.match_tables(release, reference, secret, options, utility)
+        """The same rows, in the same order or joined by an id; or other rows that hold the secret."""
+        return matching.match(release, reference, secret, options, utility)
 
 
 TABLES: Modality = TableModality()

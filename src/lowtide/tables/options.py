@@ -35,6 +35,36 @@ class TableOptions:
     )
     shuffle: bool = option(False, "write them in random order", verbs=("release",))
     order: Any = option(None, "the order of a shuffled release, written beside it", verbs=("audit",), metavar="FILE")
+    id: str | None = option(
+        None, "column that joins the rows of release and reference, in any order", verbs=("audit",), metavar="COLUMN"
+    )
+    renamed: tuple[str, ...] = option(
+        (), "a column with another name in the release (repeat)", verbs=("audit",), metavar="NEW=OLD", flag="column"
+    )
+    rows: str | None = option(
+        None, "other: the release is about other people, and holds their secret", verbs=("audit",), metavar="other"
+    )
+    synthetic: bool = option(
+        False, "the release is synthetic, and holds the secret: attackers learn from it alone", verbs=("audit",)
+    )
+    release_secret: str | None = option(
+        None, "the secret's column in such a release, where it has another name", verbs=("audit",), metavar="COLUMN"
+    )
+    known: tuple[str, ...] = option(
+        (),
+        "what the attacker has of everybody anyway; the release is charged for what it adds",
+        verbs=("audit",),
+        metavar="A,B",
+    )
+    train: Any = option(
+        None, "more rows of the release's layout whose secret the attacker knows", verbs=("audit",), metavar="FILE"
+    )
+    groups_of: str | None = option(
+        None,
+        "column of the reference whose values are groups: which one tells most",
+        verbs=("audit",),
+        metavar="COLUMN",
+    )
     ids: str | None = option(
         None, "column that tells rows apart, where noise is drawn", verbs=("release",), metavar="COLUMN"
     )
