@@ -178,8 +178,8 @@ class Parsed(HTMLParser):
 
 class TestMaps:
     def test_sections(self, page):
-        audit = ("attacks", "learning", "divergence", "every-attacker", "cells", "change")
-        expected = ("verdict", "maps", "tradeoff", *audit, "samples", "review", "reading")
+        audit = ("attacks", "learning", "divergence", "exposed", "measures", "every-attacker", "cells", "change")
+        expected = ("verdict", "maps", "tradeoff", *audit, "samples", "exposed-rows", "review", "reading")
         read = Parsed(page)
         assert read.sections() == expected
         assert [attrs["href"] for tag, attrs in read.tags if tag == "a"] == [f"#{name}" for name in expected[1:]]
@@ -373,7 +373,7 @@ class TestHarmless:
 class TestFiles:
     def test_maps_are_written_and_single_images_marked(self, report, tmp_path):
         written = write_report(report, tmp_path / "r.html", figures=tmp_path / "figures")
-        charts = ["tradeoff.svg", "attacks.svg", "learning.svg", "divergence.svg", "every-attacker.svg"]
+        charts = ["tradeoff.svg", "attacks.svg", "learning.svg", "divergence.svg", "exposed.svg", "every-attacker.svg"]
         names = ["map.png", "hidden.png", *charts, "samples.png"]
         assert [path.name for path in written[1:]] == names
         assert {path.name for path in (tmp_path / "figures").iterdir()} == set(names)

@@ -32,8 +32,8 @@ LABELS = ("ZEBRA", "OKAPI")
 NAMES = ("harbour", "lighthouse", "barley", "thicket", "quarry", "saddle", "fennel", "gravel")
 M = len(NAMES)
 HIDDEN = np.arange(M) % 3 == 0
-AUDIT = ("attacks", "learning", "divergence", "every-attacker", "cells", "change")
-SECTIONS = ("verdict", "leaks", "words", "tradeoff", *AUDIT, "marked", "card", "review", "reading")
+AUDIT = ("attacks", "learning", "divergence", "exposed", "measures", "every-attacker", "cells", "change")
+SECTIONS = ("verdict", "leaks", "words", "tradeoff", *AUDIT, "marked", "exposed-rows", "card", "review", "reading")
 TABLE_WORDS = re.compile(r"\b(rows?|columns?|features?|images?|patch(es)?|pixels?)\b", re.IGNORECASE)
 HOSTILE = [
     '<script>alert("x")</script>',
@@ -205,7 +205,8 @@ class TestWhoMayReadIt:
         assert inside == {"words", "marked"}
         assert not found["words"].safe
         assert not found["marked"].safe
-        assert all(mark.safe for name, mark in found.items() if name not in inside)
+        assert not found["exposed-rows"].safe
+        assert all(mark.safe for name, mark in found.items() if name not in {*inside, "exposed-rows"})
         assert all(name in read.words["words"] for name in (*NAMES, *LABELS))
         assert "הים" in read.words["marked"]
 
@@ -480,7 +481,15 @@ class TestHarmless:
 class TestFiles:
     def test_the_figure_says_that_it_stays_inside(self, parts, report, tmp_path):
         written = write_report(report, tmp_path / "r.html", figures=tmp_path / "figures")
-        names = ["terms.svg", "tradeoff.svg", "attacks.svg", "learning.svg", "divergence.svg", "every-attacker.svg"]
+        names = [
+            "terms.svg",
+            "tradeoff.svg",
+            "attacks.svg",
+            "learning.svg",
+            "divergence.svg",
+            "exposed.svg",
+            "every-attacker.svg",
+        ]
         assert [path.name for path in written[1:]] == names
         assert {path.name for path in (tmp_path / "figures").iterdir()} == set(names)
         tree = ElementTree.fromstring(written[1].read_bytes())  # noqa: S314 - our own drawing

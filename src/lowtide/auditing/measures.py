@@ -91,7 +91,7 @@ def _held_out(attack: Attack, prior: Floats) -> list[Measure]:
             "information I(S; Y)",
             attack.information,
             "held out",
-            "how many nats one row tells on average",
+            "how many nats one sample tells on average",
         ),
         Measure(
             "bayes_vulnerability",
@@ -129,14 +129,14 @@ _CLAIMS: tuple[tuple[str, str, Callable[[Lifts], float], str], ...] = (
         "total_variation",
         "total variation",
         Lifts.total_variation,
-        "how far row and secret are from independent, 0 to 1",
+        "how far sample and secret are from independent, 0 to 1",
     ),
     ("chi_squared", "χ²-information", Lifts.chi_squared, "mean squared relative change of the belief"),
     (
         "principal_inertia",
         "largest principal inertia",
         lambda one: float(one.principal_inertias()[0]),
-        "squared correlation of the most correlated functions of row and secret",
+        "squared correlation of the most correlated functions of sample and secret",
     ),
 )
 _TAILS: tuple[tuple[str, str, Callable[[Lifts, float], Any], float, str], ...] = tuple(
@@ -147,13 +147,13 @@ _TAILS: tuple[tuple[str, str, Callable[[Lifts, float], Any], float, str], ...] =
             "pointwise_leakage",
             "pointwise maximal leakage",
             Lifts.pointwise_leakage,
-            "share of rows that make some class {:.2g} times as likely",
+            "share of samples that make some class {:.2g} times as likely",
         ),
         (
             "pointwise_cost",
             "pointwise cost",
             Lifts.pointwise_cost,
-            "share of rows that make some class {:.2g} times less likely",
+            "share of samples that make some class {:.2g} times less likely",
         ),
     )
 )
