@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from lowtide.disclose.aim import Aim
 from lowtide.disclose.budget import Budget
-from lowtide.disclose.standing import level_of, stand
+from lowtide.disclose.standing import Standing, level_of, stand
 from lowtide.interface import Estimate
 
 EVEN = np.array([0.5, 0.5])
@@ -84,3 +84,9 @@ class TestAim:
     def test_planned_accuracy_is_between_a_guess_and_the_limit(self, limit, judging):
         aim = Aim.of(Budget.accuracy(limit), EVEN, judging=judging, reference=2 * judging)
         assert 0.5 <= aim.planned.limit <= limit
+
+
+def test_an_upper_end_is_never_stated_below_itself():
+    assert "kept: at most 62.7% in" in str(Standing(0.65, "accuracy", "kept", 0.62612, 0.5, 567))
+    assert "kept: at most 0.0579 nat in" in str(Standing(0.06, "nats", "kept", 0.05781, 0.0, 944))
+    assert "kept: at most 62.6% in" in str(Standing(0.65, "accuracy", "kept", 0.626, 0.5, 567))

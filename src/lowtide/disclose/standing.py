@@ -15,6 +15,7 @@ from typing import Literal
 from scipy.special import entr
 
 from lowtide.errors import LowtideError
+from lowtide.formatting import nats_up, percent_up
 from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.theory import counts as theory
 from lowtide.types import Floats
@@ -23,6 +24,7 @@ Unit = Literal["nats", "accuracy", "delta"]
 State = Literal["kept", "not shown", "exceeded"]
 STATES: tuple[State, ...] = ("kept", "not shown", "exceeded")
 _FAILURE = 0.05  # of everything that is stated about one plan
+_EXACT = 1e-9  # of the last digit: rounding errors do not raise a bound
 _WIDE = 0.1  # of all there is to know: an estimate that leaves so much open says little
 
 
@@ -84,8 +86,8 @@ class Bound:
 
     def __str__(self) -> str:
         return (
-            f"at most {self.information:.4f} nat, and at most {self.accuracy:.1%} right guesses, whatever the method; "
-            f"either fails with probability {self.failure:.3g}; from {self.rows:,} independent rows in "
+            f"at most {nats_up(self.information)} nat, and at most {percent_up(self.accuracy)} right guesses, whatever "
+            f"the method; either fails with probability {self.failure:.3g}; from {self.rows:,} independent rows in "
             f"{self.cells:,} cells"
         )
 
@@ -121,7 +123,7 @@ class Standing:
         if self.state == "kept":
             if self.upper == 0 or self.upper > self.limit:
                 return f"kept: nothing that could tell is released, the budget is {budget}"
-            return f"kept: at most {self._number(self.upper)} in {self.rows:,} rows, the budget is {budget}"
+            return f"kept: at most {self._number(self._rounded_up)} in {self.rows:,} rows, the budget is {budget}"
         more = "hide more, or raise the budget"
         if self.rows_needed is not None:
             more = f"about {self.rows_needed:,} rows of reference data would show it"
@@ -129,6 +131,12 @@ class Standing:
             f"not shown: as much as {self._number(self.upper)} could have gone unseen in {self.rows:,} rows, the "
             f"budget is {budget}; {more}"
         )
+
+    @property
+    def _rounded_up(self) -> float:
+        """The upper end in the digits that are shown, never below it, nor above a budget that it keeps."""
+        digits = 1e3 if self.unit == "accuracy" else 1e4
+        return min(math.ceil(digits * self.upper - _EXACT) / digits, self.limit)
 
     def _number(self, value: float) -> str:
         return {"accuracy": f"{value:.1%}", "nats": f"{value:.4f} nat", "delta": f"a divergence of {value:.4f}"}[
