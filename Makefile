@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo test coverage lint format bench clean
+.PHONY: help setup browser demo test coverage wheel lint format bench docs clean
 
 help:  ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,6 +33,12 @@ browser:
 	@command -v chromium chromium-browser google-chrome >/dev/null || { test "$$(id -u)" = 0 && \
 	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y chromium >/dev/null; } || true; }
 
+wheel: setup  ## sdist and wheel, with all assets, in dist/
+	@rm -rf build dist
+	$(BIN)/python -m build --outdir dist . >/dev/null
+	@rm -rf build
+	@ls -l dist
+
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -45,5 +51,9 @@ format: setup  ## let ruff mend what it can
 bench: setup  ## speed, as ratios measured in one run
 	@for file in benchmarks/bench_*.py; do $(BIN)/python $$file $(BENCH_ARGS) || exit 1; done
 
+docs: setup  ## the documentation as a site; a warning is an error
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build/html
+	@echo "site: $(CURDIR)/docs/_build/html/index.html"
+
 clean:  ## remove the environment and everything generated
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage out
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage out docs/_build docs/reference/generated

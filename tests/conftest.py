@@ -94,3 +94,14 @@ def widths(tmp_path):
         return [int(width) for width in re.search(r"<output>([\d ]+)</output>", done.stdout)[1].split()]
 
     return laid_out
+
+
+@pytest.fixture(scope="session")
+def playwright():
+    """The driver of browsers, started once for all tests of a process: a second one would be refused."""
+    if shutil.which("chromium") is None and os.environ.get("LOWTIDE_BROWSER") != "required":
+        pytest.skip("no Chromium on this machine")
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only where there is a browser
+
+    with sync_playwright() as started:
+        yield started

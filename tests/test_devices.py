@@ -15,11 +15,12 @@ from torch import nn
 from lowtide import TIDE, Obfuscator, audit, plan, scan, worlds
 from lowtide.attack.attackers import Part
 from lowtide.density.bag_fitting import fit_bag
-from lowtide.density.critics.paper import train as train_paper
-from lowtide.density.critics.paper import train_sparse
 from lowtide.density.crossfit import fit_masked
 from lowtide.density.objectives import Options
+from lowtide.density.paper_training import train as train_paper
+from lowtide.density.paper_training import train_sparse
 from lowtide.density.streaming import Blocks, fit_stream
+from lowtide.density.training import Dropout
 from lowtide.errors import LowtideError
 from lowtide.features import one_per_column
 from lowtide.images.attackers import IMAGE_ATTACKERS, Album
@@ -34,7 +35,6 @@ from lowtide.tables.attackers import NetworkLearner
 from lowtide.texts.attackers import EmbeddingNetwork
 from lowtide.training import (
     DEVICES,
-    Dropout,
     computing_on,
     device_in_use,
     minimise,
@@ -257,5 +257,5 @@ def test_a_fit_is_the_same_on_every_device_up_to_rounding(device):
         warnings.filterwarnings("ignore", "the training estimate")
         found = [TIDE(device=where, critic="masked", max_steps=80).fit(x, s) for where in ("cpu", device)]
     np.testing.assert_allclose(found[0].density(x), found[1].density(x), atol=1e-2)
-    assert all(value.device.type == "cpu" for value in found[1].artefact.critic.tensors().values())
+    assert all(isinstance(value, np.ndarray) for value in found[1].artefact.critic.tensors().values())
     assert abs(found[0].density(x)).max() > 0.3, "it has learnt something"

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import density_rate
+import public_benchmarks
+from lowtide.errors import LowtideError
 
 ROOT = Path(__file__).parents[1]
 
@@ -54,6 +56,26 @@ def test_the_bits_that_can_be_listed_never_settle_the_secret():
     world = density_rate.listed_bits()
     assert abs(world.density(world.atoms)).max() < density_rate.TRIM
     assert world.information() > 0.1
+
+
+def test_public_benchmarks_average_errors_by_family_and_count_estimators_that_gave_no_number():
+    found = [
+        {"family": family, "truth": truth, "estimates": {"a": {"information": a}, "b": {"information": b}}}
+        for family, truth, a, b in [("f", 1.0, 0.9, None), ("f", 2.0, 2.3, 2.0), ("g", 0.5, 0.5, None)]
+    ]
+    assert public_benchmarks.by_family(found, ["a", "b"]) == [
+        ["f", 2, "0.200 / 0.300", "0.000 / 0.000, 1 failed"],
+        ["g", 1, "0.000 / 0.000", "failed"],
+    ]
+
+
+def test_public_benchmarks_clip_densities_and_their_truth_alike():
+    assert public_benchmarks.density_error(np.array([9.0, 1.0]), np.array([7.0, 1.5])) == pytest.approx(0.25)
+
+
+def test_public_benchmarks_say_which_python_lacks_the_package():
+    with pytest.raises(LowtideError, match="No module named 'bmi'"):
+        public_benchmarks.ask(Path(sys.executable), "list")
 
 
 def test_the_theory_benchmark_writes_its_ratios(tmp_path):

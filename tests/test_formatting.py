@@ -6,7 +6,6 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-import torch
 
 from lowtide.auditing.report import audit_samples
 from lowtide.density.artefact import Density
@@ -57,7 +56,7 @@ def a_text_scan():
 def an_explanation(text="we saw the harbour & <b>\x1b[31mfennel"):
     vocabulary = Vocabulary(("harbour", "fennel"), TermOptions())
     encoder = TextEncoder(vocabulary, np.full((2, 2), -1, dtype=np.int32))
-    critic = Bag(torch.arange(2), "counts", {"u": torch.tensor([[1.0, -1.0], [-0.3, 0.3]])})
+    critic = Bag(np.arange(2), "counts", {"u": np.array([[1.0, -1.0], [-0.3, 0.3]], dtype=np.float32)})
     density = Density(Classes(LABELS, np.array([0.5, 0.5])), one_per_column(2), critic, 30.0, encoder)
     return explain(density, text, budget=0.1)
 

@@ -13,6 +13,7 @@ ROOMS = (
     "types",
     "errors",
     "checks",
+    "extras",
     "interface",
     "protocols",
     "formatting",
@@ -37,16 +38,24 @@ ROOMS = (
     "images",
     "texts",
     "vectors",
+    "engines",
+    "warning",
     "verbs",
+    "frames",
+    "demo_data",
+    "browser",
+    "language_server",
+    "studio",
     "cli",
     "__main__",
 )
 KINDS = {"tables", "images", "texts"}
+BELOW_KINDS = set(ROOMS[ROOMS.index("vectors") :]) - {"engines"}
 FUNCTION_LINES = 60
 PARAMETERS = 12
 FILE_LINES = 400
-IMPORT_SHARE = 0.065
-LINES = 54_000
+IMPORT_SHARE = 0.07
+LINES = 68_000
 
 
 @cache
@@ -124,7 +133,7 @@ def test_kinds_do_not_import_each_other(path):
 
 def test_layers_above_the_kinds_import_none_of_them():
     for path in files():
-        if room_of(path) not in KINDS | {"vectors", "verbs", "cli", "__main__"}:
+        if room_of(path) not in KINDS | BELOW_KINDS:
             assert not imports(path) & KINDS, name_of(path)
 
 

@@ -31,6 +31,7 @@ FIRST = {
     "table rehearsal": 4006933708,
     "table scan": 3532027437,
     "image judged rows": 878186583,
+    "image halves": 1690324395,
     "image attacked rows": 2829875642,
     "image sequential": 3652663425,
     "image rehearsal": 3822718010,
@@ -48,6 +49,7 @@ FIRST = {
     "text redraw folds": 1165557280,
     "text report": 2867060361,
     "text explanation": 303481587,
+    "texts of a page": 439358806,
 }
 """What each stream gives first with the seed 0."""
 

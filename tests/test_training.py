@@ -1,13 +1,25 @@
 """Training written once: steps, batches, the best weights, and PyTorch's generator given back."""
 
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn.ensemble  # noqa: F401 - brings its threads
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 from torch import nn
 
-from lowtide.training import BestWeights, minimise, parallel_batches, seeded, shuffled_batches, train_until_stale
+from lowtide.training import (
+    MANY_ROWS,
+    BestWeights,
+    minimise,
+    one_thread,
+    parallel_batches,
+    seeded,
+    shuffled_batches,
+    train_until_stale,
+)
 
 
 def test_every_loss_is_one_step_and_what_follows_it_runs_after_the_step():
@@ -86,3 +98,16 @@ def test_the_generator_of_pytorch_is_given_back():
         second = torch.rand(2)
     assert (first == second).all()
     assert (torch.random.get_rng_state() == before).all()
+
+
+@pytest.mark.parametrize(("rows", "trees"), [(500, 1), (MANY_ROWS, 2)])
+def test_networks_and_small_trees_run_on_one_thread_that_is_given_back(rows, trees):
+    def threads():
+        found = {Path(one["filepath"]).parent.name: one["num_threads"] for one in threadpool_info()}
+        return torch.get_num_threads(), found["scikit_learn.libs"]
+
+    with threadpool_limits(2, "openmp"):
+        assert threads() == (2, 2)
+        with one_thread(rows):
+            assert threads() == (1, trees)
+        assert threads() == (2, 2)

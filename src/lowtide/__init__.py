@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from lowtide.disclose.plan_file import Plan
     from lowtide.errors import LowtideError
     from lowtide.interface import Attack, Estimate, Guarantee
-    from lowtide.verbs import audit, plan, release, scan, verify, warn
+    from lowtide.verbs import audit, plan, release, scan, verify
+    from lowtide.warning import warn
 
 __version__ = "0.1.0"
 _HOMES = {
@@ -34,7 +35,7 @@ _HOMES = {
     "release": "lowtide.verbs",
     "scan": "lowtide.verbs",
     "verify": "lowtide.verbs",
-    "warn": "lowtide.verbs",
+    "warn": "lowtide.warning",
 }
 __all__ = [
     "TIDE",

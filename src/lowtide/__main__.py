@@ -14,6 +14,15 @@ def run() -> None:
 
 
 def _app() -> None:
+    from lowtide.cli.plain import read_plainly  # noqa: PLC0415 - as above
+
+    plain = read_plainly(sys.argv[1:])
+    if plain is not None:
+        from lowtide.cli.console import print_whatever, run_later  # noqa: PLC0415 - as above
+
+        print_whatever()
+        run_later("warnings", "warn")(plain, {})
+        return
     from lowtide.cli.main import app  # noqa: PLC0415 - as above
 
     app(prog_name="lowtide")

@@ -12,13 +12,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
-from torch import Tensor
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
 
 from lowtide.errors import LowtideError
 from lowtide.files import check_replaceable, regular, write_folder
+
+Arrays = Mapping[str, NDArray[Any]]
 
 FORMAT = "lowtide-density"
 # 1 had no missing numbers, dates or merged categories in its encoder, 2 no kind, 3 no digest, 4 no mixture;
@@ -34,7 +37,7 @@ _NAMES = frozenset({_CONFIG, _MODEL, "card.json", "card.md"})  # what a bundle m
 def write_bundle(
     path: Path,
     config: Mapping[str, Any],
-    tensors: Mapping[str, Tensor],
+    tensors: Mapping[str, Any],
     *,
     form: str = FORMAT,
     version: int = VERSION,
@@ -47,7 +50,7 @@ def write_bundle(
     Args:
         path: the folder.
         config: plain JSON.
-        tensors: the weights.
+        tensors: the weights, arrays of NumPy or tensors of PyTorch.
         form: what kind of bundle it is.
         version: of that form.
         beside: further texts to put into the folder, by file name.
@@ -61,24 +64,39 @@ def write_bundle(
     write_folder(path, files, ours=is_bundle, names=_NAMES, private=private)
 
 
-def digest_of(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> str:
+def digest_of(config: Mapping[str, Any], tensors: Mapping[str, Any]) -> str:
     """SHA-256 of all that a bundle says: its configuration as canonical JSON, without the head, and its tensors."""
-    content = {name: value for name, value in config.items() if name not in _HEAD}
-    plain = json.loads(json.dumps(content, allow_nan=False))  # as it will be read: keys are text, tuples are lists
-    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(hashlib.sha256(_model(tensors)).digest() + text.encode("ascii")).hexdigest()
+    plain = json.loads(json.dumps(_content(config), allow_nan=False))  # as it will be read: keys are text
+    return _digest(plain, _model(tensors))
 
 
-def seal(config: Mapping[str, Any], tensors: Mapping[str, Tensor], key: bytes | None = None) -> dict[str, str]:
+def _content(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in config.items() if name not in _HEAD}
+
+
+def _digest(content: Mapping[str, Any], model: bytes) -> str:
+    """The digest of a configuration without its head, as it was read, and of tensors as they are written."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(hashlib.sha256(model).digest() + text.encode("ascii")).hexdigest()
+
+
+def seal(config: Mapping[str, Any], tensors: Mapping[str, Any], key: bytes | None = None) -> dict[str, str]:
     """The digest of a bundle and, with a key, its signature."""
     digest = digest_of(config, tensors)
     return {"digest": digest} if key is None else {"digest": digest, "signature": _signature(digest, key)}
 
 
-def check_seal(path: Path, config: Mapping[str, Any], tensors: Mapping[str, Tensor], key: bytes | None = None) -> None:
-    """Refuse content that is not what was sealed; with a key, also content that nobody with the key has signed."""
+def check_seal(path: Path, config: Mapping[str, Any], model: bytes | None = None, key: bytes | None = None) -> None:
+    """Refuse content that is not what was sealed; with a key, also content that nobody with the key has signed.
+
+    Args:
+        path: where it stands, for messages.
+        config: as it was read.
+        model: the tensors as they were read; none by default.
+        key: that of its owner.
+    """
     digest, signature = config.get("digest"), config.get("signature")
-    if digest != digest_of(config, tensors):
+    if digest != _digest(_content(config), _model({}) if model is None else model):
         raise LowtideError(
             f"{path} does not match its digest: it was edited or damaged after it was made; make it again"
         )
@@ -94,8 +112,11 @@ def _signature(digest: str, key: bytes) -> str:
     return hmac.new(key, digest.encode("ascii"), "sha256").hexdigest()
 
 
-def _model(tensors: Mapping[str, Tensor]) -> bytes:
-    return save_tensors({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()})
+def _model(tensors: Mapping[str, Any]) -> bytes:
+    arrays = {
+        name: value.detach().cpu().numpy() if hasattr(value, "detach") else value for name, value in tensors.items()
+    }
+    return save_tensors({name: np.ascontiguousarray(value) for name, value in arrays.items()})
 
 
 def check_bundle_place(path: Path) -> None:
@@ -115,7 +136,7 @@ def is_bundle(path: Path) -> bool:
 
 def read_bundle(
     path: Path, *, form: str = FORMAT, newest: int = VERSION, key: bytes | None = None
-) -> tuple[dict[str, Any], dict[str, Tensor]]:
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Read a bundle of the kind `form`, versions up to `newest`, signed with `key`, or say what is wrong with it."""
     config = read_config(path)
     if config.get("format") != form:
@@ -133,13 +154,13 @@ def read_bundle(
     if hashlib.sha256(model).hexdigest() != config.get("sha256"):
         raise LowtideError(f"{path / _MODEL} does not match its checksum: truncated or altered; copy the folder again")
     try:
-        tensors = load_tensors(model)
+        tensors = {name: value.copy() for name, value in load_tensors(model).items()}  # writable, and aligned
     except SafetensorError as error:
         raise LowtideError(f"{path / _MODEL} is not a safetensors file; copy the folder again") from error
     if form != FORMAT or config["version"] > _UNSEALED:
-        check_seal(path, config, tensors, key)
+        check_seal(path, config, model, key)
     for name, tensor in tensors.items():
-        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+        if np.issubdtype(tensor.dtype, np.floating) and not np.isfinite(tensor).all():
             raise LowtideError(f"{path / _MODEL}: {name} holds numbers that are NaN or infinite; make it again")
     return config, tensors
 

@@ -9,7 +9,7 @@ A note is what a person should know beside the results: a warning of one categor
 import warnings
 from typing import TypeVar
 
-Choice = TypeVar("Choice", bound=str)
+Choice = TypeVar("Choice", bound=str | int)
 
 
 class LowtideError(ValueError):

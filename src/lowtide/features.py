@@ -28,7 +28,10 @@ class Features:
         groups = np.array(self.groups)
         if groups.ndim != 1 or not np.issubdtype(groups.dtype, np.integer):
             raise LowtideError(f"groups must be one whole number per column, got {groups.dtype} {groups.shape}")
-        if not np.array_equal(np.unique(groups), np.arange(len(self.names))):
+        used = np.zeros(len(self.names), dtype=bool)
+        inside = groups.size > 0 and groups.min() >= 0 and groups.max() < len(used)
+        used[groups if inside else ()] = True
+        if not inside or not used.all():
             raise LowtideError(
                 f"groups must use every number from 0 to {len(self.names) - 1} (one per name) and no other"
             )

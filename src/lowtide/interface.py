@@ -6,10 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from lowtide.errors import LowtideError
-from lowtide.types import Bools, Floats, Labels
+
+if TYPE_CHECKING:  # the command line formats numbers before NumPy is needed
+    from lowtide.types import Bools, Floats, Labels
 
 NATS_PER_BIT = math.log(2.0)
 
@@ -127,6 +129,9 @@ class Circumstances:
         groups: (n,) samples of one group are one witness; `None` where each stands for itself.
         subgroups: (n,) samples of one subgroup have one number, from 0; `None` where nobody asked.
         subgroups_of: what divides them.
+        persons: (n,) whose each sample is, a number from 0; `None` where nobody said.
+        posts: how many samples of one person are to be looked at together; none where nobody asked.
+        costs: (guesses, |S|) what a guess costs the attacker where the class is s; `None` where nobody says.
     """
 
     numbers: Labels | None = field(default=None, repr=False)
@@ -140,6 +145,9 @@ class Circumstances:
     groups: Labels | None = field(default=None, repr=False)
     subgroups: Labels | None = field(default=None, repr=False)
     subgroups_of: str = ""
+    persons: Labels | None = field(default=None, repr=False)
+    posts: tuple[int, ...] = ()
+    costs: Floats | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

@@ -11,17 +11,23 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import ArrayLike
 
 from lowtide.errors import LowtideError, LowtideTypeError
+from lowtide.extras import optional
 from lowtide.types import Floats, Labels
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+else:
+    pa, pc = optional("pyarrow"), optional("pyarrow.compute")
+
 Label = str | int | float | bool
+_PLAIN = {str, int, bool}  # types whose every value is a label
 MOST_CLASSES = 100  # of a secret: what is answered for every row and feature grows with them
 
 
@@ -69,6 +75,19 @@ class Classes:
         return np.array(codes, dtype=np.intp)
 
 
+def secret_names(secret: Any) -> tuple[str, ...]:
+    """The names of several secrets; that of one; none where its values are given."""
+    if isinstance(secret, str):
+        return (secret,)
+    named = isinstance(secret, (list, tuple)) and len(secret) > 0 and all(isinstance(one, str) for one in secret)
+    return tuple(secret) if named else ()
+
+
+def joint_name(names: Sequence[str]) -> str:
+    """What the product of secrets is called."""
+    return " + ".join(names)
+
+
 def is_vector(s: ArrayLike) -> bool:
     """Whether a secret is a vector of numbers: several columns, or numbers that are not whole."""
     array = np.asarray(s)
@@ -92,6 +111,8 @@ def plain_labels(s: Any) -> list[Label]:
     if array.ndim != 1:
         raise LowtideError(f"s must hold one label per row, got shape {array.shape}")
     values = [value.item() if isinstance(value, np.generic) else value for value in array.tolist()]
+    if set(map(type, values)) <= _PLAIN:
+        return values
     if any(value is None or value != value for value in values):  # noqa: PLR0124 - NaN differs from itself
         raise LowtideError("s has missing values (NaN or None); drop those rows or give them a class of their own")
     return [_plain_label(value) for value in values]

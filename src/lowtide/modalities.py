@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable
 from functools import cache
-from importlib import metadata
 from typing import TYPE_CHECKING, Any, cast
 
 from lowtide.errors import LowtideError, one_of
@@ -49,6 +48,7 @@ def unregister(name: str) -> None:
 @cache
 def _plugged() -> dict[str, Modality]:
     """Kinds of other packages."""
+    metadata = importlib.import_module("importlib.metadata")  # takes a while, and `warn` can do without
     return {entry.name: entry.load() for entry in metadata.entry_points(group=GROUP)}
 
 
@@ -65,10 +65,11 @@ def names() -> tuple[str, ...]:
 
 def get(name: str) -> Modality:
     """The kind of this name."""
-    found = _added.get(name) or _plugged().get(name)
-    if found is None and name not in _OURS:
-        one_of("kind", name, names())
-    return found or cast("Modality", _load(_OURS[name]))
+    if name in _added:
+        return _added[name]
+    if name in _OURS:  # before other packages, for which every installed distribution is looked at
+        return cast("Modality", _load(_OURS[name]))
+    return _plugged()[one_of("kind", name, names())]
 
 
 def options() -> dict[str, type[Any]]:

@@ -55,9 +55,10 @@ class Dataset:
         labels: (n,) its values.
         known: (all,) which samples of the source have a secret; the others were left out.
         groups: (n,) samples that stay on one side of every split have one number; `None` where each stands for itself.
-        notes: what a person should know before they believe the rest.
+        rows: how many samples the source has, where these are a random choice of them; `None` where they are all.
         source: what only the kind's own modules read: a description of the columns, an image folder, a set of texts.
         unjudged: columns beside the samples, which nobody judges and which are released only where the user names them.
+        each: where the secret is the product of several, the same samples with each of these by itself.
     """
 
     kind: str
@@ -67,9 +68,10 @@ class Dataset:
     labels: NDArray[Any] = field(repr=False)
     known: Bools = field(repr=False)
     groups: Labels | None = field(default=None, repr=False)
-    notes: tuple[str, ...] = ()
+    rows: int | None = None
     source: Any = field(default=None, repr=False)
     unjudged: tuple[str, ...] = ()
+    each: tuple["Dataset", ...] = field(default=(), repr=False)
 
 
 class PlanView(NamedTuple):
@@ -192,10 +194,8 @@ class Modality(Protocol):
         policies: names of its policies; `policy_for` says which is the default.
         mechanisms: names of its mechanisms; the first is the default.
         default_budget: what a release may tell when nothing is said, in nats.
-        settings: a frozen dataclass of what only the Obfuscator of this kind takes.
         critics: classes of critics it adds to those of `lowtide.density.critics`, by the name they are saved under.
         attackers: makers of attackers (`Maker`, or `Continued`), by name.
-        joins_attackers: whether several attackers are also joined into one, "together".
         cross_fitted_rows: up to how many samples attackers are cross-fitted; with more they are tested on a fifth.
         trained_once: names of attackers that are not cross-fitted, however few samples there are.
     """
@@ -206,8 +206,12 @@ class Modality(Protocol):
     policies: tuple[str, ...]
     mechanisms: tuple[str, ...]
     default_budget: float
-    settings: type[Any]
     trained_once: ClassVar[frozenset[str]]
+
+    @property
+    def settings(self) -> type[Any]:
+        """What only the Obfuscator of this kind takes, as a frozen dataclass."""
+        ...
 
     @property
     def critics(self) -> Mapping[str, Any]:
@@ -221,7 +225,7 @@ class Modality(Protocol):
 
     @property
     def joins_attackers(self) -> bool:
-        """Whether several attackers are also joined into one."""
+        """Whether several attackers are also joined into one, "together"."""
         ...
 
     @property
@@ -382,10 +386,7 @@ class Modality(Protocol):
         ...
 
     def beside(self, out: Path, options: Any) -> Mapping[str, Path]:
-        """Files that are written besides a release and its card, by what they are; they stay inside.
-
-        Refuses an output whose format is unknown.
-        """
+        """Files beside a release and its card, which stay inside, by what they are; refuses unknown formats."""
         ...
 
     def release_job(self, source: Path, plan: Any, options: Any, *, ids: Any, progress: bool | None) -> ReleaseJob:

@@ -8,6 +8,8 @@ A user who draws data with `default_rng(0)` and fits with `random_state=0` would
 drew the classes decide which rows are held out. Each number stays as it is for good: results depend on it.
 """
 
+from __future__ import annotations
+
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -243,6 +245,7 @@ STREAMS = MappingProxyType(
         "row order": 0x0DE2,
         "counted rows": 0xC0C7,
         "utility": 0x5554494C,
+        "sampled rows": 0x5A3B1E,
         # tables
         "table planning rows": 1,
         "table planning sample": 2,
@@ -260,6 +263,7 @@ STREAMS = MappingProxyType(
         "image attacked rows": 0x1D7,
         "image sequential": 0x5E9,
         "image shapes": 0x5A4E,
+        "image halves": 0x4A1F,
         "image rehearsal": 0x1D15C,
         "image scan": 0x1A5CA,
         "image report": 0x5A3,
@@ -275,6 +279,7 @@ STREAMS = MappingProxyType(
         "text redraw folds": 0x7E4,
         "text report": 0x7E7,
         "text explanation": 0xA2F1,
+        "texts of a page": 0xA2F2,
     }
 )
 """What each stream is for, and its number."""

@@ -7,31 +7,43 @@ is drawn on the CPU and moved, so that devices differ by rounding alone. A netwo
 and is saved, on the CPU.
 """
 
+from __future__ import annotations
+
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache, wraps
 from itertools import islice
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from threadpoolctl import ThreadpoolController
 
 from lowtide.checks import one_of
 from lowtide.errors import LowtideError
+from lowtide.extras import LRScheduler, Tensor, has_torch, need_torch, nn, torch
 from lowtide.types import Ints
 
-Scheduler = torch.optim.lr_scheduler.LRScheduler
-Movable = TypeVar("Movable", bound=Tensor | nn.Module)
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+Movable = TypeVar("Movable", bound="Tensor | nn.Module")
 
+MANY_ROWS = 20_000
 DEVICES = ("auto", "cpu", "cuda", "mps")
-_CPU = torch.device("cpu")
-_DEVICE = ContextVar("device", default=_CPU)
+_DEVICE: ContextVar[torch.device | None] = ContextVar("device", default=None)  # by default the CPU
+
+
+def check_device(name: str) -> None:
+    """Refuse a device that is not there, as `resolve_device` does; without PyTorch there is the CPU alone."""
+    if one_of("device", name, DEVICES) not in ("auto", "cpu") or has_torch():
+        resolve_device(name)
 
 
 def resolve_device(name: str) -> torch.device:
     """The device of a name: `cpu`, `cuda`, `mps`, or `auto` for the first of cuda, mps and cpu that is there."""
     one_of("device", name, DEVICES)
+    need_torch(f"device={name!r}")
     found = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     there = [device for device, is_there in found.items() if is_there]
     if name not in ("auto", *there):
@@ -45,7 +57,10 @@ def resolve_device(name: str) -> torch.device:
 @contextmanager
 def computing_on(device: str | torch.device) -> Iterator[None]:
     """Train networks on a device, given by its name as in `resolve_device`, until the block ends."""
-    before = _DEVICE.set(device if isinstance(device, torch.device) else resolve_device(device))
+    if device == "cpu" or (device == "auto" and not has_torch()):
+        before = _DEVICE.set(None)
+    else:
+        before = _DEVICE.set(resolve_device(device) if isinstance(device, str) else device)
     try:
         yield
     finally:
@@ -54,7 +69,7 @@ def computing_on(device: str | torch.device) -> Iterator[None]:
 
 def device_in_use() -> torch.device:
     """The device of the `computing_on` around; the CPU without one."""
-    return _DEVICE.get()
+    return _DEVICE.get() or torch.device("cpu")
 
 
 def to_device(thing: Movable, *, sparse: bool = False) -> Movable:
@@ -68,7 +83,7 @@ def to_device(thing: Movable, *, sparse: bool = False) -> Movable:
     device = device_in_use()
     if device.type == "cpu" or (sparse and device.type == "mps"):
         return thing
-    if isinstance(thing, Tensor) and thing.dtype == torch.float64:  # which mps does not have
+    if isinstance(thing, torch.Tensor) and thing.dtype == torch.float64:  # which mps does not have
         return thing.to(device, torch.float32)  # type: ignore[return-value]
     return thing.to(device)  # type: ignore[return-value]
 
@@ -78,14 +93,15 @@ def beside(net: nn.Module, tensor: Tensor) -> Tensor:
     return tensor.to(next(net.parameters()).device)
 
 
-class Dropout(nn.Dropout):
-    """Dropout whose draws are those of the CPU, wherever the network is."""
+def without_gradients(function: Callable[Given, Answer]) -> Callable[Given, Answer]:
+    """Decorate a function that answers with networks: nothing of it is kept for training."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
-        if x.device.type == "cpu" or not self.training:
-            return super().forward(x)
-        return x * super().forward(torch.ones_like(x, device="cpu")).to(x.device)
+    @wraps(function)
+    def answering(*args: Given.args, **kwargs: Given.kwargs) -> Answer:
+        with torch.no_grad():
+            return function(*args, **kwargs)
+
+    return answering
 
 
 def descend(loss: Tensor, optimiser: torch.optim.Optimizer) -> None:
@@ -95,7 +111,9 @@ def descend(loss: Tensor, optimiser: torch.optim.Optimizer) -> None:
     optimiser.step()
 
 
-def minimise(losses: Iterable[Tensor], optimiser: torch.optim.Optimizer, *, schedule: Scheduler | None = None) -> None:
+def minimise(
+    losses: Iterable[Tensor], optimiser: torch.optim.Optimizer, *, schedule: LRScheduler | None = None
+) -> None:
     """Take one step for each loss.
 
     Args:
@@ -146,9 +164,9 @@ def parallel_batches(
 
 
 def _permuted(rows: Ints, rng: np.random.Generator | torch.Generator) -> Ints:
-    if isinstance(rng, torch.Generator):
-        return rows[torch.randperm(len(rows), generator=rng).numpy()]
-    return rng.permutation(rows)
+    if isinstance(rng, np.random.Generator):
+        return rng.permutation(rows)
+    return rows[torch.randperm(len(rows), generator=rng).numpy()]
 
 
 class BestWeights:
@@ -216,11 +234,35 @@ def train_until_stale(
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """Run PyTorch on one thread, and give the others back afterwards."""
+def one_thread(rows: int = 0) -> Iterator[None]:
+    """Run PyTorch and scikit-learn's trees on one thread, and give the others back afterwards.
+
+    Threads that share little work wait for each other longer than they work, ten times as long on a busy machine.
+
+    Args:
+        rows: how many rows are worked on. From `MANY_ROWS` on trees have all threads; networks see a batch at a time.
+    """
+    with (
+        _one_thread_for_networks(),
+        _libraries(len(sys.modules)).limit(limits={} if rows >= MANY_ROWS else {"openmp": 1}),
+    ):
+        yield
+
+
+@contextmanager
+def _one_thread_for_networks() -> Iterator[None]:
+    if "torch" not in sys.modules:  # nothing of it runs, unless the block itself loads it
+        yield
+        return
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+@lru_cache(maxsize=1)
+def _libraries(_modules: int) -> ThreadpoolController:
+    """Libraries with threads of their own, looked for again when modules were imported."""
+    return ThreadpoolController()

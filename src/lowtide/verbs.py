@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from lowtide import modalities
-from lowtide.auditing.gate import judge_limits
-from lowtide.auditing.matched import audit_matched
-from lowtide.auditing.policy_file import PolicyFile, audit_rules, check_plan, check_reachable, plan_rules, read_gate
+from lowtide.auditing.matched import AuditTask
+from lowtide.auditing.policy_file import PolicyFile, audit_rules, check_plan
 from lowtide.auditing.report import AuditReport
+from lowtide.auditing.several import audit_each, judged_each, plan_budgets, planned_budget, read_gates, with_costs
 from lowtide.auditing.surface import examine_data, examine_order
+from lowtide.auditing.utility import AttackOptions
 from lowtide.auditing.verdict import Gate, Unseen
-from lowtide.density.artefact import Density
 from lowtide.density.tide import TIDE
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.card import ReleaseCard
@@ -29,15 +29,18 @@ from lowtide.disclose.plan_file import Plan, Release, card_paths, find_card
 from lowtide.disclose.releasing import Tally, check_apart, noise_of, release_object, released_order, write_release
 from lowtide.disclose.review import NOBODY_ASKED
 from lowtide.disclose.standing import Unjudged, judged_by_nobody
+from lowtide.engines.releasing import Scale, release_in_parts
 from lowtide.errors import LowtideError, LowtideTypeError, note
 from lowtide.files import Staging
 from lowtide.options import read_options
-from lowtide.protocols import Locks, Matched, Modality
+from lowtide.protocols import Dataset, Locks, Matched, Modality
 from lowtide.report.results import ResultReport, reported_audit, reported_plan
+from lowtide.table_files.sampling import sampled_words
 from lowtide.table_files.verifying import why_refused
-from lowtide.training import computing_on, resolve_device
+from lowtide.training import check_device, computing_on
+from lowtide.warning import warn
 
-_WARN_BUDGET = 0.5  # nats about any class, for one text
+__all__ = ["audit", "kind_of", "outputs_of", "plan", "release", "scan", "verify", "warn"]
 _COMMON = ("kept", "epsilon", "delta", "lam", "certify", "strict")  # options of a plan of any kind
 
 
@@ -56,7 +59,8 @@ def scan(
 
     Args:
         data: a path (a table, a folder of images or texts), a data frame, an array, images, or a list of texts.
-        secret: the name of its column, or its values, one per sample.
+        secret: the name of its column, or its values, one per sample; of a table also the names of several columns,
+            which are scanned together, as their product, and each by itself (`each` of the result).
         kind: the kind of data, where it is not obvious: `tables`, `images`, `texts`.
         steps: training steps of the networks; by default enough for a few thousand samples.
         device: where networks are trained: `cpu`, `cuda`, `mps`, or `auto` for the first of cuda, mps and cpu that is
@@ -69,12 +73,16 @@ def scan(
         A `TableScan`, `ImageScan` or `TextScan`: it prints, shows itself in a notebook, has `to_json()`, and
         `density`, which can be saved.
     """
-    resolve_device(device)
+    check_device(device)
     modality, said = _kind(data, "scan", kind, options)
     opened = modality.open(data, secret, said, progress=progress)
     estimator = TIDE(modality.features(said), max_steps=steps, device=device, random_state=seed, progress=progress)
     with computing_on(device):
-        found = replace(modality.scan(opened, estimator, said), surface=examine_data(modality, opened, seed))
+        found, *each = (
+            replace(modality.scan(one, estimator, said), surface=examine_data(modality, one, seed))
+            for one in (opened, *opened.each)
+        )
+    found = replace(found, each=tuple(each)) if each else found
     title = f"{opened.name}: what it tells about {opened.secret}"
     single = getattr(said, "samples", 0)
     return replace(found, writer=ResultReport(modality, title, opened, found, single=single, seed=seed))
@@ -84,7 +92,7 @@ def plan(
     data: Any,
     secret: Any = None,
     *,
-    budget: Budget | float | str | None = None,
+    budget: Budget | float | str | Mapping[str, Any] | Sequence[str] | None = None,
     keep: Sequence[str] = (),
     hide: Sequence[str] = (),
     utility: str | None = None,
@@ -98,11 +106,11 @@ def plan(
 
     Args:
         data: as for `scan`.
-        secret: as for `scan`; of a table also several columns, whose product is then the secret.
+        secret: as for `scan`. Of several, their product is hidden, and the card says what is told about each.
         budget: how much the release may tell: nats, `"0.03bits"`, or `"65%"`, the share an attacker may guess right;
-            by default that of the kind.
+            by default that of the kind. Of several secrets one for all, or `{"sex": 0.02, "race": 0.05}`.
         keep: features to release as they are: columns; patch numbers or boxes `"x,y,w,h"`; terms, or columns of texts.
-        hide: features to hide anyway.
+        hide: features to hide.
         utility: a column that the release should still predict.
         policy: `fixed` (the same for everybody), `redraw` (values or regions are kept or drawn anew), `sequential`
             (sample by sample) or `paper` (to reproduce it); by default that of the kind.
@@ -111,21 +119,21 @@ def plan(
         progress: whether to draw progress bars; by default only on a terminal.
         **options: `kept` (a share to keep, in place of a budget), `epsilon`, `delta`, `lam`, `certify` (keep the budget
             against every attacker, so surely), `strict` (refuse anything but a kept budget), `policy_file` (secret and
-            budget by default; what exceeds it is refused), `steps`, `device` (as for `scan`), `kind`; and those of the
-            kind. The plan can be saved, for any number of releases.
+            budget by default; what exceeds it is refused), `steps`, `device`, `kind` as for `scan`; and the kind's own.
     """
     common = {name: options.pop(name) for name in _COMMON if name in options}
     rules, steps, device = options.pop("policy_file", None), options.pop("steps", None), _device(options)
-    secret, budget = plan_rules(rules, secret, budget, common.get("kept"))
+    secret, budgets = plan_budgets(rules, secret, budget, common.get("kept"))
+    for_all = planned_budget(budgets, secret)
     modality, said = _kind(data, "plan", options.pop("kind", None), options)
     opened = modality.open(data, secret, said, progress=progress)
     locks = modality.locks(opened, said, _listed("keep", keep), _listed("hide", hide))
-    asked = {**common, **options, "budget": budget, "mechanism": mechanism, "hide": hide, "secret": secret}
+    asked = {**common, **options, "budget": for_all, "mechanism": mechanism, "hide": hide, "secret": secret}
     hider = Obfuscator(
         TIDE(modality.features(said), max_steps=steps, device=device, random_state=seed, progress=False),
         policy or modality.policy_for(asked, opened),
         mechanism,
-        budget=budget,
+        budget=for_all,
         keep=tuple(locks.keep),
         hide=tuple(locks.hide),
         settings=_settings(modality, said),
@@ -136,10 +144,10 @@ def plan(
     _check_kept(locks, hider.strict)
     useful = None if utility is None else modality.utility(opened, utility)
     hider.fit(opened.samples, opened.labels, groups=opened.groups, utility=useful)
-    unjudged, order = Unjudged.of(opened.unjudged, locks.columns), examine_order(modality, opened, seed)
-    card = check_plan(rules, replace(hider.card_, unjudged=unjudged, order=order))
-    layout = modality.layout(opened, said, locks, utility)
-    return reported_plan(Plan(modality.name, opened.secret, layout, replace(hider.hider_, card=card)), opened)
+    card = _plan_card(hider.card_, opened, modality, locks.columns, seed)
+    card = replace(card, secrets=judged_each(opened, hider.check_, budgets))
+    layout, hidden = modality.layout(opened, said, locks, utility), replace(hider.hider_, card=check_plan(rules, card))
+    return reported_plan(Plan(modality.name, opened.secret, layout, hidden), opened)
 
 
 def release(
@@ -152,13 +160,15 @@ def release(
     key_file: str | Path | None = None,
     fresh_noise: bool = False,
     signed_by: str | Path | None = None,
+    workers: int = 1,
+    shards: int | None = None,
     progress: bool | None = None,
     **options: Any,
 ) -> Release:
     """Write the hidden data and its card. The secret is left out, always.
 
     Args:
-        data: a file or folder of the layout the plan was made for; or an object of that kind.
+        data: a file, a folder or a pattern of files of the layout the plan was made for; or an object of that kind.
         plan: a plan, or where one was saved.
         out: where to write; needed for a file or a folder.
         ids: one value per sample that stays with it, where noise is drawn; of a table file the name of a column.
@@ -167,9 +177,12 @@ def release(
             `noise.key` beside the saved plan; of a plan that is an object, the key lives as long as the object.
         signed_by: the file of the key that a saved plan must be signed with.
         fresh_noise: draw noise that nobody can draw again: several such releases of the same data average it away.
+        workers: how many processes work on it; the result does not depend on it.
+        shards: how many samples a file of the release has; `out` is then a folder, with a manifest.
         progress: whether to draw a progress bar; by default only on a terminal.
-        **options: of the kind, such as `rename=True` for images, or `shuffle=True` for rows or texts in random order.
+        **options: `engine` (`local`; or `ray`, with an `address`); and of the kind, such as `shuffle=True`.
     """
+    scale = Scale(workers, shards, options.pop("engine", "local"), options.pop("address", None))
     made = plan if isinstance(plan, Plan) else Plan.load(plan, signed_by=signed_by)
     is_file = isinstance(data, (str, os.PathLike))
     if is_file and ids is not None and isinstance(ids, str):
@@ -181,8 +194,11 @@ def release(
         raise LowtideError("a file or folder that is released holds its secret as a label, if at all; leave secret out")
     if out is None:
         raise LowtideError("a file or folder is released into another one; say where with out=")
-    extra = made.modality.beside(Path(out), said)
+    extra = {} if shards is not None else made.modality.beside(Path(out), said)
     check_apart([data, plan, key_file], [Path(out), *card_paths(Path(out)).values(), *extra.values()])
+    if scale.parted:
+        how: dict[str, Any] = {"ids": ids, "key": (made, plan, key_file), "fresh": fresh_noise, "progress": progress}
+        return release_in_parts(Path(data), made, said, Path(out), scale, **how)
     job = made.modality.release_job(Path(data), made, said, ids=ids, progress=progress)
     with Staging(out) as staging:
         noise = noise_of(made, plan, key_file, fresh=fresh_noise)
@@ -204,7 +220,7 @@ def audit(
     utility: Any = None,
     plan: Plan | str | Path | None = None,
     card: ReleaseCard | str | Path | None = None,
-    fail_above: Gate | float | str | None = None,
+    fail_above: Gate | float | str | Mapping[str, Any] | Sequence[str] | None = None,
     attackers: Sequence[Any] | None = None,
     epsilon: float | None = 0.1,
     seed: int = 0,
@@ -217,44 +233,56 @@ def audit(
         release: the released file, folder or object.
         reference: what it was made from, the same samples (tables and texts: in the same order); of tables also in
             another order (`id="person"`), or rows of other people (`rows="other"`, `synthetic=True`).
-        secret: the name of a column of the reference, or its values, one per sample.
+        secret: the name of a column of the reference, or its values, one per sample. Several columns of a table are
+            audited together, as their product, and each by itself (`each` of the result).
         utility: a column that the release should still predict, or its values.
         plan: the plan of the release, which the report then shows.
         card: the card of the release; by default the one beside the file, if there is one.
-        fail_above: the limit to keep: nats, `"0.03bits"`, or `"55%"`.
+        fail_above: the limit to keep: nats, `"0.03bits"`, or `"55%"`; of several secrets for all, or by name.
         attackers: who attacks: names, or scikit-learn classifiers; by default all of the kind.
         epsilon: ε of the divergence that attacks prove; `None` for none.
         seed: the same seed gives the same report.
         progress: whether to draw a progress bar; by default only on a terminal.
-        **options: `accept` (columns nobody judges), `policy_file` (limits to keep), `device`, `kind`, the kind's own.
+        **options: `accept` (columns nobody judges), `policy_file`, `costs`, `device`, `kind`, the kind's own.
     """
     secret, rules = audit_rules(options, secret)
-    gate, known = read_gate(fail_above), find_card(release, card)
+    gates, known = read_gates(fail_above, secret), find_card(release, card)
     device, accepted = _device(options), tuple(_listed("accept", options.pop("accept", ())))
+    costs = options.pop("costs", None)
     modality, said = _kind(release, "audit", options.pop("kind", None), options)
     made = _plan_for(plan, modality)
     _refuse_unordered(known, said)
-    matched = modality.match(release, reference, secret, said, utility=utility, progress=progress)
+    matched = with_costs(modality.match(release, reference, secret, said, utility=utility, progress=progress), costs)
     data, unseen = matched.data, Unseen(_unseen(matched, attackers), accepted)
-    check_reachable(rules, data.labels)
     with computing_on(device):
-        found = audit_matched(
-            matched,
-            modality,
-            gate=gate,
-            card=known,
-            epsilon=epsilon,
-            unseen=unseen,
-            options={"attackers": attackers, "seed": seed, "progress": progress},
-        )
-    found = replace(found, gate=judge_limits(found, rules, gate, unseen))
+        how: AttackOptions = {"attackers": attackers, "seed": seed, "progress": progress}
+        task = AuditTask(modality, known, epsilon, unseen, how)
+        found = audit_each(matched, task, gates=gates, rules=rules)
     return reported_audit(found, modality, release, data, plan=made, card=known)
+
+
+def _plan_card(
+    card: ReleaseCard, data: Dataset, modality: Modality, released: tuple[str, ...], seed: int
+) -> ReleaseCard:
+    """The card of a plan with what nobody judged, the order of the samples, and whether they are a sample of the data.
+
+    Args:
+        card: as the planner wrote it.
+        data: what the plan was made from.
+        modality: its kind.
+        released: columns that nobody judged and that are released as they are.
+        seed: of the attack on the order.
+    """
+    if data.rows is not None:
+        planned = sampled_words(len(data.labels), data.rows, modality.nouns.rows)
+        card = replace(card, parameters={**card.parameters, "planned on": planned})
+    return replace(card, unjudged=Unjudged.of(data.unjudged, released), order=examine_order(modality, data, seed))
 
 
 def _device(options: dict[str, Any]) -> str:
     """Take the device out of the options; one that is not there is refused before the long work."""
     device: str = options.pop("device", "cpu")
-    resolve_device(device)
+    check_device(device)
     return device
 
 
@@ -267,32 +295,6 @@ def _refuse_unordered(card: ReleaseCard | None, options: Any) -> None:
             "the release is in random order, as its card says, so that nobody knows which sample is which: give the "
             "order that was written beside it (--order FILE), or that of the Release"
         )
-
-
-def warn(
-    text: str, model: Density | TIDE | str | Path, *, budget: float | str | None = _WARN_BUDGET, seed: int = 0
-) -> Any:
-    """Which words of one text give its writer away, before it is posted. Nothing leaves the machine.
-
-    Args:
-        text: any text, however long.
-        model: a density of texts, a `TIDE` fitted to texts, or where a density was saved.
-        budget: what the text may tell about any class: nats, or `"0.7bits"`; `None` looks for no remedy.
-        seed: of the random orders of the order-free shares.
-
-    Returns:
-        An `Explanation`: words with what they tell, the belief before and after, and what to leave out.
-    """
-    density = model.artefact if isinstance(model, TIDE) else model
-    if not isinstance(density, Density):
-        density = Density.load(density)
-    limit = None
-    if budget is not None:
-        read = Budget.read(budget)
-        if read.unit != "nats":
-            raise LowtideError("the budget of one text must be in nats or bits, such as 0.5 or 0.7bits, not in percent")
-        limit = read.limit
-    return density.explain(text, budget=limit, seed=seed)
 
 
 def verify(
@@ -341,9 +343,10 @@ def _options(modality: Modality, verb: str, given: Mapping[str, Any]) -> Any:
     return read_options(modality.name, modality.options, verb, given, modalities.options())
 
 
-def outputs_of(plan: Plan, out: Path, options: Mapping[str, Any]) -> dict[str, Path]:
+def outputs_of(plan: Plan, out: Path, options: Mapping[str, Any], *, sharded: bool = False) -> dict[str, Path]:
     """Every file that a release writes besides itself, by what it is."""
-    return {**card_paths(out), **plan.modality.beside(out, _options(plan.modality, "release", options))}
+    said = _options(plan.modality, "release", options)
+    return card_paths(out, folder=True) if sharded else {**card_paths(out), **plan.modality.beside(out, said)}
 
 
 def _settings(modality: Modality, options: Any) -> Any:

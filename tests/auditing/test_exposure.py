@@ -7,8 +7,10 @@ import pytest
 from scipy.stats import norm
 
 from lowtide.attack.panel import attack
+from lowtide.auditing.costs import read_costs
 from lowtide.auditing.exposure import FEWEST, Exposure
 from lowtide.auditing.measures import measure
+from lowtide.errors import LowtideError
 from lowtide.interface import Circumstances
 from lowtide.theory.measures import Lifts
 from lowtide.worlds.base import EnumerableWorld
@@ -36,16 +38,29 @@ def exact_answers(law, n, seed):
     return np.maximum(posterior.T[x[:, 0].astype(int)], 1e-12), s
 
 
+COSTS = np.array([[0.0, 1.0, 5.0], [1.0, 0.0, 5.0], [2.0, 2.0, 0.0], [1.0, 1.0, 1.0]])  # to miss the third is dear
+
+
+def cost_saved(law):
+    """What the best guesser pays blindly, less what they pay having seen an outcome."""
+    return float((COSTS @ law.joint.sum(axis=1)).min() - (COSTS @ law.joint).min(axis=0).sum())
+
+
 def test_measures_of_exact_answers_hold_the_exact_ones_in_nine_of_ten(law):
     truth = Lifts.of_joint(law.joint)
     exact = {
         "claimed_information": truth.information(),
         "maximal_leakage": truth.maximal_leakage(),
         "sibson_2": truth.sibson(2.0),
+        "sibson_10": truth.sibson(10.0),
+        "arimoto_1.5": truth.arimoto(1.5),
         "arimoto_2": truth.arimoto(2.0),
         "total_variation": truth.total_variation(),
         "chi_squared": truth.chi_squared(),
         "principal_inertia": truth.principal_inertias()[0],
+        "principal_inertia_2": truth.principal_inertias()[1],
+        "g_leakage": truth.g_leakage(COSTS.max() - COSTS),
+        "cost_saved": cost_saved(law),
         "pointwise_leakage_0.5": float(truth.pointwise_leakage(0.5)),
         "pointwise_cost_1": float(truth.pointwise_cost(1.0)),
     }
@@ -54,10 +69,33 @@ def test_measures_of_exact_answers_hold_the_exact_ones_in_nine_of_ten(law):
     for seed in range(50):
         q, s = exact_answers(law, 600, seed)
         report = replace(blank, answers={"exact": q}, codes=s, rows=np.arange(len(s)))
-        found = {one.key: one.estimate for one in measure(report)}
+        found = {one.key: one.estimate for one in measure(report, costs=COSTS)}
         for name, value in exact.items():
             held[name] += found[name].low <= value <= found[name].high
     assert min(held.values()) >= 45, held
+
+
+def test_costs_are_read_by_the_names_of_the_classes(tmp_path):
+    place = tmp_path / "costs.csv"
+    place.write_text("guess,c,a,b\nsay a,5,0,1\nsay nothing,1,1,1\n")
+    np.testing.assert_array_equal(read_costs(place, ["a", "b", "c"]), [[0, 1, 5], [1, 1, 1]])
+    np.testing.assert_array_equal(read_costs(COSTS, ["a", "b", "c"]), COSTS)
+    for text, message in (
+        ("guess,a,b\nx,0,1\n", "2 classes in its header, 2 of which are among the 3"),
+        ("guess,a,b,b\nx,0,1,1\n", "name each of these once"),
+        ("guess,a,b,c\nx,0,1\n", "a row of 3 costs"),
+        ("guess,a,b,c\n", "a row of 3 costs"),
+        ("guess,a,b,c\nx,0,1,dear\n", "not numbers"),
+        ("guess,a,b,c\nx,0,1,-1\n", "not below 0"),
+        ("", "0 classes"),
+    ):
+        place.write_text(text)
+        with pytest.raises(LowtideError, match=message):
+            read_costs(place, ["a", "b", "c"])
+    with pytest.raises(LowtideError, match="shape"):
+        read_costs(np.zeros((2, 2)), ["a", "b", "c"])
+    with pytest.raises(LowtideError, match="cannot read"):
+        read_costs(tmp_path / "none.csv", ["a", "b"])
 
 
 def test_nothing_learnt_has_no_measures():

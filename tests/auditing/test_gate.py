@@ -69,6 +69,20 @@ def test_a_group_that_is_too_small_exceeds_its_limit_and_its_size_is_not_told(au
     assert str(rarest) not in str(outcome.outcomes[0])
 
 
+def test_measures_have_limits_and_unknown_ones_are_refused(audits, rules):
+    asked = rules("measures = { maximal_leakage = 0.3, total_variation = 0.9, g_leakage = 1 }\n")
+    hidden, copied = (judge_limits(found, asked, None, Unseen()) for found in audits)
+    assert states(hidden) == ["kept"] * 3, "every row is shown alike"
+    assert states(copied) == ["exceeded", "kept", "not shown"]
+    assert "needs costs" in copied.outcomes[2].found
+    silent = judge_limits(replace(audits[0], counted=None), asked, None, Unseen())
+    assert states(silent) == ["not shown"] * 3, "nothing was measured"
+    with pytest.raises(LowtideError, match="did you mean 'maximal_leakage'"):
+        rules("measures = { maximal_leak = 0.3 }\n")
+    with pytest.raises(LowtideError, match="not below 0"):
+        rules("measures = { chi_squared = -1 }\n")
+
+
 def test_what_was_not_counted_is_not_shown(audits, rules):
     found = replace(audits[0], counted=None)
     outcome = judge_limits(found, rules("every_attacker = '60%'\n", "minimum_group = 2"), None, Unseen())

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lowtide.auditing.policy_file import PolicyFile, audit_rules, check_reachable, plan_rules
+from lowtide.auditing.policy_file import PolicyFile, audit_rules, check_reachable
+from lowtide.auditing.several import plan_budgets
 from lowtide.auditing.verdict import Gate
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.review import Approval
@@ -104,21 +105,21 @@ def test_limits_below_the_blind_guess_and_groups_larger_than_the_data_are_refuse
 
 def test_a_plan_takes_secret_and_budget_from_the_file_and_nothing_that_exceeds_it(write):
     path = write(f"{VOTE}budget = '0.02'\nlimits = ['0.05', '65%']\n")
-    assert plan_rules(path, None, None, None) == ("vote", Budget.nats(0.02))
-    assert plan_rules(path, "vote", "0.01", None) == ("vote", Budget.nats(0.01))
-    assert plan_rules(path, "vote", "60%", None) == ("vote", Budget.accuracy(0.6))
+    assert plan_budgets(path, None, None, None) == ("vote", {"vote": Budget.nats(0.02)})
+    assert plan_budgets(path, "vote", "0.01", None) == ("vote", {"vote": Budget.nats(0.01)})
+    assert plan_budgets(path, "vote", "60%", None) == ("vote", {"vote": Budget.accuracy(0.6)})
     with pytest.raises(LowtideError, match=r"a budget of 0.03 nat .* exceeds what .*lowtide.toml allows, 0.02 nat"):
-        plan_rules(path, "vote", 0.03, None)
+        plan_budgets(path, "vote", 0.03, None)
     with pytest.raises(LowtideError, match=r"66.0% .* exceeds"):
-        plan_rules(path, "vote", "66%", None)
+        plan_budgets(path, "vote", "66%", None)
     with pytest.raises(LowtideError, match=r"kept = 0.8.*leave kept out"):
-        plan_rules(path, "vote", None, 0.8)
+        plan_budgets(path, "vote", None, 0.8)
     with pytest.raises(LowtideError, match="cannot be compared"):
-        plan_rules(write(f"{VOTE}budget = '60%'\n"), "vote", 0.01, None)
+        plan_budgets(write(f"{VOTE}budget = '60%'\n"), "vote", 0.01, None)
 
 
 def test_without_a_file_a_secret_is_needed_and_a_budget_is_as_given():
-    assert plan_rules(None, "vote", "0.5", 0.8) == ("vote", "0.5")
-    for ask in (lambda: plan_rules(None, None, None, None), lambda: audit_rules({}, None)):
+    assert plan_budgets(None, "vote", "0.5", 0.8) == ("vote", {"vote": "0.5"})
+    for ask in (lambda: plan_budgets(None, None, None, None), lambda: audit_rules({}, None)):
         with pytest.raises(LowtideError, match="needs the secret"):
             ask()

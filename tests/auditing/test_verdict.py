@@ -207,7 +207,7 @@ def test_few_rows_do_not_pass_a_limit_that_they_cannot_show():
     nothing = Estimate(0.0, 0.0, 0.0, 100)
     verdict = give_verdict(report(0.52, nothing), fail_above=0.05)
     assert verdict.passed is False
-    assert "not shown: as much as 0.0800 nat could have gone unseen in 100 rows" in verdict.gate
+    assert "not shown: as much as 0.0800 nat could have gone unseen in 100 samples" in verdict.gate
 
 
 def test_the_verdict_names_the_values_it_compared():
@@ -215,7 +215,9 @@ def test_the_verdict_names_the_values_it_compared():
         "Gate failed. The limit is exceeded: the release tells at least 52.0%, the budget is an attacker right at most "
         "51.5% of the time."
     )
-    assert "kept: at most 0.0700 nat in 400 rows, the budget is 0.1 nat" in give_verdict(report(), fail_above=0.1).gate
+    assert (
+        "kept: at most 0.0700 nat in 400 samples, the budget is 0.1 nat" in give_verdict(report(), fail_above=0.1).gate
+    )
 
 
 @pytest.mark.parametrize(

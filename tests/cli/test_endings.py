@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-import typer
 
 from lowtide.cli import endings
 from lowtide.cli.console import DEBUG, reported
@@ -17,9 +16,9 @@ VALUE = "Mrs Dalloway"  # stands for a value of somebody's data
 
 def ended(verb, capsys):
     """The exit code of a verb, and the lines it left on the standard error."""
-    with pytest.raises(typer.Exit) as caught:
+    with pytest.raises(SystemExit) as caught:
         reported(verb)()
-    return caught.value.exit_code, capsys.readouterr().err.splitlines()
+    return caught.value.code, capsys.readouterr().err.splitlines()
 
 
 def broken():

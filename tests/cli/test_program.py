@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 
 import lowtide as package
 from lowtide import modalities
@@ -20,7 +19,21 @@ from lowtide.cli.console import reported
 from lowtide.cli.main import app
 
 PROGRAM = Path(sys.executable).parent / "lowtide"
-VERBS = ("scan", "plan", "release", "audit", "warn", "export", "show", "verify", "review", "demo", "reproduce")
+VERBS = (
+    "scan",
+    "plan",
+    "release",
+    "audit",
+    "warn",
+    "export",
+    "show",
+    "verify",
+    "review",
+    "lsp",
+    "studio",
+    "demo",
+    "reproduce",
+)
 
 
 def start(*arguments, **options):
@@ -95,9 +108,9 @@ def test_file_errors_are_one_line(capsys, tmp_path):
     def verb():
         (tmp_path / "missing").read_text()
 
-    with pytest.raises(typer.Exit) as caught:
+    with pytest.raises(SystemExit) as caught:
         verb()
-    assert caught.value.exit_code == 2
+    assert caught.value.code == 2
     said = capsys.readouterr().err
     assert said.startswith("error: ")
     assert str(tmp_path / "missing") in said

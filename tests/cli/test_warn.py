@@ -16,8 +16,8 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from lowtide.cli.commands import marked
 from lowtide.cli.main import app
+from lowtide.cli.warnings import marked
 from lowtide.density.artefact import Density
 from lowtide.formatting import printable
 

@@ -6,19 +6,21 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.numpy import load_file
 from scipy import sparse
 
 from lowtide.bundles import seal
 from lowtide.density.artefact import Density, FitReport
-from lowtide.density.critics.base import Masked, Null, RankScaling, Shape, initial_weights
+from lowtide.density.critics.base import Masked, Null, RankScaling
+from lowtide.density.masking import Shape
+from lowtide.density.training import forward, initial_weights
 from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.images.encoder import Grid, ImageEncoder
 from lowtide.interface import Estimate
 from lowtide.labels import Classes
 from lowtide.tables.encoder import TableEncoder, read_table
-from lowtide.texts.encoder import TextEncoder
+from lowtide.texts.learning import learn_encoder
 
 GROUPS = np.array([0, 1, 1, 2, 3, 3, 3, 4])
 
@@ -32,16 +34,28 @@ def rows():
 def density(rows):
     """A density with random weights: nothing fitted, everything else real."""
     generator = torch.Generator().manual_seed(0)
-    groups = torch.tensor(GROUPS)
-    weights = initial_weights(3, groups, 3, Shape(), generator)
+    weights = initial_weights(3, torch.tensor(GROUPS), 3, Shape(), generator)
     weights["e"] += 0.3 * torch.randn(weights["e"].shape, generator=generator)
     weights["W"][:, GROUPS == 2], weights["e"][:, 2] = 0.0, 0.0  # a feature no network looks at
-    gate = torch.tensor([0.5, 1.0, 0.2, 0.0, 0.7, 2.0])
-    critic = Masked(groups, RankScaling.of(rows), weights, gate)
+    weights = {name: value.numpy() for name, value in weights.items()}
+    gate = np.array([0.5, 1.0, 0.2, 0.0, 0.7, 2.0], dtype=np.float32)
+    critic = Masked(GROUPS, RankScaling.of(rows), weights, gate)
     report = FitReport("by hand", True, Estimate(0.1, 0.0, 0.2, 40), 0.15, {"null": 0.0})
     names = ("a", "b", "c", "d", "e")
     classes = Classes(("x", "y", "z"), np.array([0.5, 0.3, 0.2]))
     return Density(classes, Features(GROUPS, names), critic, 3.0, TableEncoder((), (None,) * len(GROUPS)), report)
+
+
+def test_numpy_answers_as_the_networks_that_were_trained(density, rows):
+    critic = Masked(GROUPS, density.critic.scaling, density.critic.weights, np.zeros(6, dtype=np.float32))
+    seen = np.random.default_rng(1).random((len(rows), 5)) < 0.5
+    weights = {name: torch.from_numpy(value).double() for name, value in critic.weights.items()}
+    z = torch.from_numpy(critic.scaling(rows)).double()
+    for mask in (seen, np.ones_like(seen)):
+        shown = torch.from_numpy(mask).double()
+        expected = forward(z * shown[:, GROUPS], shown, weights).sum(dim=0)
+        np.testing.assert_allclose(critic.scores(rows, mask), expected, rtol=1e-12, atol=1e-12)
+    assert np.abs(critic.scores(rows)).max() > 0.1
 
 
 def test_renaming_the_labels_changes_no_answer(density, rows):
@@ -100,7 +114,9 @@ def test_shapley_adds_up_and_matches_the_definition(density, rows):
 
 
 def test_a_feature_the_critic_ignores_has_shapley_value_zero(density, rows):
-    ungated = Masked(density.critic.groups, density.critic.scaling, density.critic.weights, torch.zeros(6))
+    ungated = Masked(
+        density.critic.groups, density.critic.scaling, density.critic.weights, np.zeros(6, dtype=np.float32)
+    )
     plain = Density(density.classes, density.features, ungated, 3.0, density.encoder)
     np.testing.assert_allclose(plain.conditionals(rows)[:, 2], 0.0, atol=1e-6)
 
@@ -211,7 +227,7 @@ class TestDamage:
 
     @pytest.mark.parametrize(
         "encoder",
-        [ImageEncoder(Grid(4, 4, 1, 2)), TextEncoder.learn(["a b", "b c", "a c", "a b"])],
+        [ImageEncoder(Grid(4, 4, 1, 2)), learn_encoder(["a b", "b c", "a c", "a b"])],
         ids=["images", "texts"],
     )
     def test_the_version_without_a_kind_of_other_data(self, encoder, tmp_path):

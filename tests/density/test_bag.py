@@ -8,12 +8,12 @@ import torch
 from scipy import sparse
 
 from lowtide import worlds
-from lowtide.density import bag_fitting
+from lowtide.density import bag_fitting, bag_training
 from lowtide.density.artefact import Density
-from lowtide.density.bag_fitting import Added, fit_bag
+from lowtide.density.bag_fitting import Added, BagData, TermStart, fit_bag
 from lowtide.density.bag_regression import PENALTIES, leans
-from lowtide.density.bag_training import BagData, TermStart
-from lowtide.density.critics.bag import Bag, average, initial_networks, log_odds
+from lowtide.density.bag_training import bag_sums, combine, initial_networks
+from lowtide.density.critics.bag import Bag, average, log_odds, term_weights
 from lowtide.density.objectives import Options
 from lowtide.errors import LowtideError
 from lowtide.features import Features, one_per_column
@@ -32,6 +32,10 @@ def fit(x, s, features=None, trim=8.0, **options):
     return Density(classes, features, critic, trim, TableEncoder((), (None,) * rows.shape[1]), report)
 
 
+def as_arrays(drawn):
+    return [{name: value.numpy() for name, value in one.items()} for one in drawn]
+
+
 def networks(columns, classes=2, seed=0, members=3):
     """Random weights with networks: what is true of every critic needs no fit."""
     generator = torch.Generator().manual_seed(seed)
@@ -39,13 +43,13 @@ def networks(columns, classes=2, seed=0, members=3):
     drawn = [initial_networks(counts, 60, classes, generator) for _ in range(members)]
     for one in drawn:
         one["u"], one["E"] = torch.randn(columns, classes, generator=generator), 20 * one["E"]
-    return average(drawn)
+    return average(as_arrays(drawn))
 
 
 def random_density(columns, groups=None, weighting="log", trim=50.0):
     features = one_per_column(columns) if groups is None else Features(groups, tuple(map(str, np.unique(groups))))
     classes, _ = read_classes([0, 0, 1, 1, 1])
-    critic = Bag(torch.tensor(features.groups), weighting, networks(columns))
+    critic = Bag(features.groups, weighting, networks(columns))
     return Density(classes, features, critic, trim, TableEncoder((), (None,) * columns))
 
 
@@ -124,14 +128,26 @@ def test_prefixes_equal_separate_evaluations(weighting):
     assert np.abs(prefixes).max() > 1.0
 
 
+def test_numpy_answers_as_the_networks_that_were_trained():
+    critic, x = random_density(20).critic, bags(30, 20)
+    weights = {name: torch.from_numpy(value) for name, value in critic.weights.items()}
+    weights = {name: value if name == "e" else value.double() for name, value in weights.items()}
+    entries = (torch.from_numpy(part.astype(np.int64)) for part in (x.indices, x.indptr[:-1]))
+    share = torch.from_numpy(term_weights(x.data, "log")).double()
+    expected = combine(*bag_sums(*entries, share, weights), weights).mean(dim=0)
+    doubles = Bag(critic.groups, "log", {name: value.numpy() for name, value in weights.items()})
+    np.testing.assert_allclose(doubles.scores(x), expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(critic.scores(x), expected, atol=1e-5)
+
+
 def test_prefixes_along_any_order_with_several_columns_a_feature():
     groups = np.array([2, 0, 1, 0, 2, 3, 1, 3, 4, 4])
     density, x = random_density(10, groups), bags(25, 10)
     order = np.array([3, 0, 4, 2, 1])
-    scores = density.critic.prefix_scores(x, torch.from_numpy(order))
+    scores = density.critic.prefix_scores(x, order)
     for j in range(6):
         seen = np.broadcast_to(np.isin(np.arange(5), order[:j]), (25, 5))
-        np.testing.assert_allclose(scores[:, j], density.critic.scores(x, torch.from_numpy(seen.copy())), atol=1e-4)
+        np.testing.assert_allclose(scores[:, j], density.critic.scores(x, seen), atol=1e-4)
 
 
 def test_present_conditionals_are_the_steps_of_the_prefixes_and_add_up(monkeypatch):
@@ -150,7 +166,7 @@ def test_rows_without_terms_have_density_zero():
     density = random_density(12)
     x = sparse.vstack([bags(3, 12), sparse.csr_array((2, 12), dtype=np.float32), bags(3, 12, seed=1)]).tocsr()
     assert not density.critic.scores(x)[3:5].any()
-    assert not density.critic.scores(x, torch.zeros(8, 12, dtype=torch.bool)).any()
+    assert not density.critic.scores(x, np.zeros((8, 12), dtype=bool)).any()
     assert not density.critic.prefix_scores(x)[3:5].any()
     assert np.abs(density.density(x)[3:5]).max() < 1e-6
     assert density.conditionals(x).values.shape == (x.nnz, 2)
@@ -215,7 +231,7 @@ def test_same_seed_same_result(world, last_look):
 def test_an_interrupted_fit_goes_on_where_it_stopped(at, world, last_look, tmp_path, monkeypatch):
     x, s = world.sample(1500, seed=0)
     whole = fit(x, s, steps=32)
-    step, taken = bag_fitting.BagTrainer.step, []
+    step, taken = bag_training.BagTrainer.step, []
 
     def counted(trainer):
         if len(taken) == at:
@@ -226,7 +242,7 @@ def test_an_interrupted_fit_goes_on_where_it_stopped(at, world, last_look, tmp_p
         taken.append("step")
         step(trainer)
 
-    monkeypatch.setattr(bag_fitting.BagTrainer, "step", counted)
+    monkeypatch.setattr(bag_training.BagTrainer, "step", counted)
     with pytest.raises(KeyboardInterrupt):
         fit(x, s, steps=32, checkpoint=str(tmp_path))
     assert list(tmp_path.iterdir())
@@ -287,8 +303,8 @@ def test_a_regression_is_added_where_it_reads_more_and_not_to_the_law_itself(wor
     rows, n = sparse.csr_array(x, dtype=np.float32), 4000
     data = BagData(rows, s, np.arange(len(s)), np.log(world.prior), 0, "dv", 0, 1)
     train, watched = data.take(np.arange(n)), data.take(np.arange(n, len(s)))
-    start, law = TermStart("counts", 1.0), torch.from_numpy(world.density(x[n:]))
-    added, mixed, _ = bag_fitting._best_regression(train, watched, start, torch.zeros_like(law), 1000)
+    start, law = TermStart("counts", 1.0), world.density(x[n:])
+    added, mixed, _ = bag_fitting._best_regression(train, watched, start, np.zeros_like(law), 1000)
     assert added.penalty in PENALTIES
     reached = bag_fitting._own(mixed, watched)[1000:].mean()
     assert reached > 0.75 * world.density(x[n:])[np.arange(len(s) - n), s[n:]][1000:].mean()
@@ -310,11 +326,11 @@ def test_networks_that_know_few_columns_answer_prefixes_and_subsets_alike():
     drawn = [initial_networks(np.arange(1.0, 21.0), 60, 2, generator, known=7) for _ in range(3)]
     for one in drawn:
         one["u"], one["E"] = torch.randn(20, 2, generator=generator), 20 * one["E"]
-    critic, x = Bag(torch.arange(20), "log", average(drawn)), bags(30, 20)
-    seen = torch.ones(30, 20, dtype=torch.bool)
+    critic, x = Bag(np.arange(20), "log", average(as_arrays(drawn))), bags(30, 20)
+    seen = np.ones((30, 20), dtype=bool)
     seen[:, 11:] = False
-    torch.testing.assert_close(critic.prefix_scores(x)[:, 11], critic.scores(x, seen), atol=1e-5, rtol=1e-5)
+    np.testing.assert_allclose(critic.prefix_scores(x)[:, 11], critic.scores(x, seen), atol=1e-5, rtol=1e-5)
     again = Bag.from_saved(critic.settings(), critic.tensors())
-    torch.testing.assert_close(again.scores(x), critic.scores(x))
+    np.testing.assert_allclose(again.scores(x), critic.scores(x))
     dull = sparse.csr_array(np.eye(20, dtype=np.float32)[:5])  # columns that networks do not know: their own weight
-    torch.testing.assert_close(critic.scores(dull), critic.weights["u"][:5])
+    np.testing.assert_allclose(critic.scores(dull), critic.weights["u"][:5], rtol=1e-5, atol=1e-5)

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from lowtide.density.crossfit import fit_masked
+from lowtide.density.masking import SubsetSampler
 from lowtide.density.objectives import Options
-from lowtide.density.training import SubsetSampler
 from lowtide.features import one_per_column
 from lowtide.labels import read_classes
 

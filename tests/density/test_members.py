@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.numpy import load_file
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
@@ -13,11 +13,13 @@ from sklearn.preprocessing import StandardScaler
 from lowtide import TIDE, worlds
 from lowtide.bundles import seal
 from lowtide.density.artefact import Density
-from lowtide.density.critics.base import Masked, RankScaling, Shape, initial_weights
+from lowtide.density.critics.base import Masked, RankScaling
 from lowtide.density.critics.mixture import Mixture
 from lowtide.density.critics.trees import Trees
+from lowtide.density.masking import Shape
 from lowtide.density.members import Members, baseline, export
 from lowtide.density.mixing import is_clear, is_evident
+from lowtide.density.training import initial_weights
 from lowtide.features import Features
 from lowtide.labels import Classes
 from lowtide.tables.encoder import TableEncoder
@@ -43,9 +45,10 @@ def density():
         0.3  # one regression on columns, one on ranks, one on products, and both sizes of trees
     )
     generator = torch.Generator().manual_seed(0)
-    groups = torch.tensor(GROUPS)
-    networks = Masked(groups, scaling, initial_weights(2, groups, 3, Shape(), generator), torch.zeros(6))
-    critic = Mixture([networks, *members.refit(weights, (15, 10))], torch.tensor([0.5, 1.0, 0.2, 0.0, 0.7, 2.0]))
+    drawn = initial_weights(2, torch.tensor(GROUPS), 3, Shape(), generator)
+    drawn = {name: value.numpy() for name, value in drawn.items()}
+    networks = Masked(GROUPS, scaling, drawn, np.zeros(6, dtype=np.float32))
+    critic = Mixture([networks, *members.refit(weights, (15, 10))], np.array([0.5, 1.0, 0.2, 0.0, 0.7, 2.0]))
     classes = Classes(("x", "y", "z"), WORLD.prior)
     return Density(classes, Features(GROUPS, tuple("abcde")), critic, 50.0, TableEncoder((), (None,) * len(GROUPS)))
 
@@ -58,10 +61,10 @@ def test_exported_trees_answer_as_those_of_scikit_learn(classes):
     boxes, rounds, gains = export(model, 5)
     assert len(rounds) == len(boxes.value)
     assert gains[:2].sum() > gains[2:].sum()  # the columns that tell something
-    fresh = torch.from_numpy(world.sample(400, 1)[0].astype(np.float32))
-    within = boxes.weights(fresh.double(), torch.ones(400, 5, dtype=torch.bool), torch.arange(5))
-    raw = (within @ boxes.value).numpy() + baseline(model)
-    expected = model.decision_function(fresh.numpy())
+    fresh = world.sample(400, 1)[0].astype(np.float32)
+    within = boxes.weights(fresh.astype(float), np.ones((400, 5), dtype=bool), np.arange(5))
+    raw = within @ boxes.value + baseline(model)
+    expected = model.decision_function(fresh)
     np.testing.assert_allclose(raw[:, 1] if classes == 2 else raw, expected, atol=1e-12)
 
 
@@ -70,11 +73,11 @@ def test_boxes_weigh_what_is_not_seen_by_the_shares_of_the_training_rows():
     s = (x.sum(axis=1) == 2).astype(int)
     model = HistGradientBoostingClassifier(max_iter=1, min_samples_leaf=1).fit(x, s)
     boxes, _, _ = export(model, 2)
-    trees = Trees(torch.arange(2), boxes, torch.zeros(2, 2, dtype=torch.float64))
+    trees = Trees(np.arange(2), boxes, np.zeros((2, 2)))
     np.testing.assert_allclose(boxes.unseen().sum(), 1.0)  # the leaves of one tree
-    whole = torch.tensor(model.decision_function(x))
+    whole = model.decision_function(x)
     np.testing.assert_allclose(
-        trees.scores(torch.from_numpy(x).float())[:, 1], whole - whole.mean(), atol=1e-12, err_msg="less their mean"
+        trees.scores(x.astype(np.float32))[:, 1], whole - whole.mean(), atol=1e-12, err_msg="less their mean"
     )
 
 
@@ -87,13 +90,13 @@ def test_a_regression_predicts_what_is_not_seen():
     weights = np.zeros(13)
     weights[3] = 1.0  # columns, next to no penalty
     (linear,) = Members.of(x, s, np.arange(3), world.prior, scaling, 0).refit(weights, (5, 5))
-    seen = torch.tensor([[True, True, False]]).expand(len(x), -1)
-    found = linear.scores(torch.from_numpy(x), seen).numpy()
+    seen = np.tile([True, True, False], (len(x), 1))
+    found = linear.scores(x, seen)
     subset = LogisticRegression().fit(StandardScaler().fit_transform(x[:, :2]), s)
     expected = subset.decision_function(StandardScaler().fit_transform(x[:, :2]))
     difference = found[:, 1] - found[:, 0]
     assert np.corrcoef(difference, expected)[0, 1] > 0.999
-    untold = x[:, :2] @ linear.slopes.numpy()[:2, 1] / x.std()  # as if the third column were at its mean
+    untold = x[:, :2] @ linear.slopes[:2, 1] / x.std()  # as if the third column were at its mean
     assert np.corrcoef(untold, expected)[0, 1] < 0.99
 
 
@@ -105,12 +108,12 @@ def test_densities_of_a_mixture_are_normalised(density, rows):
 @pytest.mark.parametrize("order", [[0, 1, 2, 3, 4], [3, 0, 4, 2, 1]])
 def test_prefixes_of_a_mixture_equal_separate_evaluations(density, rows, order):
     for critic in (density.critic, *density.critic.parts):
-        prefixes = critic.prefix_scores(torch.from_numpy(rows), torch.tensor(order))
+        prefixes = critic.prefix_scores(rows, np.array(order))
         for j in range(6):
-            seen = torch.zeros(len(rows), 5, dtype=torch.bool)
+            seen = np.zeros((len(rows), 5), dtype=bool)
             seen[:, order[:j]] = True
-            np.testing.assert_allclose(prefixes[:, j], critic.scores(torch.from_numpy(rows), seen), atol=1e-4)
-        np.testing.assert_allclose(prefixes[:, -1], critic.scores(torch.from_numpy(rows)), atol=1e-4)
+            np.testing.assert_allclose(prefixes[:, j], critic.scores(rows, seen), atol=1e-4)
+        np.testing.assert_allclose(prefixes[:, -1], critic.scores(rows), atol=1e-4)
         np.testing.assert_allclose(prefixes[:, 0], 0.0, atol=1e-12)
 
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lowtide import worlds
-from lowtide.density.objectives import OBJECTIVES, get_objective, normalise
+from lowtide.density.objectives import OBJECTIVES, get_objective
+from lowtide.density.training import normalised as normalise
 from lowtide.errors import LowtideError
 
 WORLD = worlds.EnumerableWorld([[0.0], [1.0], [2.0]], [[0.3, 0.1, 0.1], [0.05, 0.25, 0.2]])

@@ -65,7 +65,7 @@ def test_a_budget_that_so_few_samples_cannot_show_is_said_not_to_be_shown(kind):
     assert fitted.card_.standing.rows_needed > len(s)
     for page in pages(name, fitted):
         assert "he budget is not shown" in page
-        assert "rows of reference data would show it" in page
+        assert "samples of reference data would show it" in page
     with pytest.raises(LowtideError, match="cannot show that a budget of"):
         hider(name, budget=FEW[name], strict=True).fit(samples, s)
 

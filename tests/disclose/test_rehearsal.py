@@ -6,7 +6,8 @@ import pytest
 from lowtide.attack.panel import attack
 from lowtide.density.objectives import with_overlooked
 from lowtide.disclose.budget import Budget
-from lowtide.disclose.rehearsal import Check, read_secret, read_utility, refuse_few
+from lowtide.disclose.check import Check
+from lowtide.disclose.rehearsal import read_secret, read_utility, refuse_few
 from lowtide.errors import LowtideError
 from lowtide.interface import Estimate
 from lowtide.labels import read_classes

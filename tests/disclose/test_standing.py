@@ -35,7 +35,7 @@ class TestStates:
     def test_nothing_found_is_not_a_kept_budget(self):
         standing = _stand(0.01, 0.0, 0.0, 0.02, found=False)
         assert standing.state == "not shown"
-        assert "as much as 0.0200 nat could have gone unseen in 400 rows" in str(standing)
+        assert "as much as 0.0200 nat could have gone unseen in 400 samples" in str(standing)
 
     def test_the_rows_that_would_show_it_are_counted_in_reference_rows(self):
         # 400 of 1,000 rows judge; half as much can go unseen in twice as many.

@@ -9,6 +9,7 @@ from PIL import Image
 from lowtide.errors import LowtideError
 from lowtide.images.dataset import open_images
 from lowtide.images.encoder import Images
+from lowtide.verbs import kind_of
 
 
 def image(path, value=0, size=(8, 6), mode="RGB"):
@@ -109,6 +110,15 @@ def test_genki_as_it_comes(tmp_path):
     assert folder.column("smile").tolist() == [0, 1, 0, 1, 0]
     np.testing.assert_allclose(folder.column("yaw"), [0.0, 0.1, 0.2, 0.3, 0.4])
     assert shades(folder) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("layout", [genki, celeba])
+def test_label_files_do_not_make_a_folder_of_images_one_of_texts(layout, tmp_path):
+    assert kind_of(layout(tmp_path / "faces"), "scan", {}).name == "images"
+    (tmp_path / "mails" / "spam").mkdir(parents=True)
+    (tmp_path / "mails" / "spam" / "1.txt").write_text("buy now")
+    (tmp_path / "mails" / "metadata.csv").write_text("file_name,spam\nspam/1.txt,1\n")
+    assert kind_of(tmp_path / "mails", "scan", {}).name == "texts"
 
 
 def test_genki_with_a_missing_file_is_not_shifted(tmp_path):

@@ -25,8 +25,9 @@ SIZES = ((64, 64), (80, 64), (50, 71))
 
 def faces(folder, n=120, suffix=".png", sizes=SIZES, **options):
     """Drawn faces of several sizes, in folders by whether they smile; the size does not depend on that."""
-    x, s = drawn_faces(32).sample(n, 5)
-    images = np.rint(255 * drawn_faces(32).images(x)).astype(np.uint8)
+    world = drawn_faces(32)
+    x, s = world.sample(n, 5)
+    images = np.rint(255 * world.images(x)).astype(np.uint8)
     for row, (image, smile) in enumerate(zip(images, s, strict=True)):
         place = folder / ("smiling" if smile else "calm")
         place.mkdir(parents=True, exist_ok=True)

@@ -11,9 +11,9 @@ from PIL import Image
 
 from lowtide import TIDE, Obfuscator, release
 from lowtide.attack.panel import attack
-from lowtide.disclose.budget import load_hider
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.plan_file import Plan
+from lowtide.disclose.saved import load_hider
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Grid, Stack
 from lowtide.images.mechanism import FixedPatches, PaperPatches, Released, all_flags

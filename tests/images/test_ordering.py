@@ -11,8 +11,9 @@ from lowtide.errors import LowtideError
 from lowtide.images.attackers import edges_and_shades
 from lowtide.images.convnets import to_input
 from lowtide.images.encoder import Grid
-from lowtide.images.planning import Spread, Units, _Shown, showing_order
+from lowtide.images.planning import PatchPlanner, Units
 from lowtide.images.planning_attackers import CELLS, Thumbnails, at_places, by_kind, placed
+from lowtide.images.showing import PlaceNumbers, Spread, _Shown, showing_order
 
 NONE = np.zeros(0, dtype=np.intp)
 
@@ -138,7 +139,7 @@ def test_a_plain_background_does_not_spoil_the_moments() -> None:
     pixels[:, 8:24, 8:24] = rng.integers(0, 256, (300, 16, 16, 3))
     pixels[::50, 2, 3] += 1
     data = Thumbnails(pixels, np.full_like(pixels, 128), codes, np.array([0.5, 0.5]), 1, np.arange(300))
-    within = Spread.of(data, mirror=False).within
+    within = PlaceNumbers.of(data, mirror=False).spread(np.arange(len(codes)), codes).within
     assert np.diag(within).min() > 0.99
     assert np.linalg.eigvalsh(within[::4, ::4])[0] > 0.9
 
@@ -147,10 +148,22 @@ def test_moments_are_those_of_the_features() -> None:
     rng = np.random.default_rng(1)
     pixels, codes = rng.integers(0, 256, (40, 16, 16, 1), dtype=np.uint8), np.arange(40) % 2
     data = Thumbnails(pixels, np.full_like(pixels, 128), codes, np.array([0.5, 0.5]), 1, np.arange(len(codes)))
-    spread = Spread.of(data, mirror=False)
+    spread = PlaceNumbers.of(data, mirror=False).spread(np.arange(len(codes)), codes)
     shades, _, fine = by_kind(edges_and_shades(to_input(pixels)).double().numpy(), 1)
     x = np.concatenate([shades, fine], axis=1)[:, :50]
     centred = x - np.stack([x[codes == k].mean(axis=0) for k in (0, 1)])[codes]
     assert np.allclose(spread.within[:50, :50] - np.eye(50), np.corrcoef(centred.T), atol=1e-3)
     gap = (x[codes == 1].mean(axis=0) - x[codes == 0].mean(axis=0)) / centred.std(axis=0)
     assert np.allclose(spread.between[:50, 1] - spread.between[:50, 0], gap * np.sqrt(0.5), atol=1e-3)
+
+
+def test_orders_of_halves_are_averaged_where_images_are_enough() -> None:
+    """Every image is in as many halves; of few images there is one order of all."""
+    for n, halves in ((399, 1), (401, 6)):
+        pixels, codes = np.zeros((n, 4, 4, 1), dtype=np.uint8), np.arange(n) % 2
+        data = Thumbnails(pixels, pixels, codes, np.array([0.5, 0.5]), 1, np.arange(n))
+        none = np.zeros(4, dtype=bool)
+        found = PatchPlanner(data, Grid(4, 4, 1, 2), none, none, mirror=True, seed=0)._halves(np.arange(n))
+        assert len(found) == halves
+        assert (np.bincount(np.concatenate(found), minlength=n) == max(1, halves // 2)).all()
+        assert all(abs(codes[half].mean() - 0.5) < 0.01 for half in found)

@@ -5,7 +5,7 @@ import pytest
 
 from lowtide import TIDE, LowtideError, Obfuscator
 from lowtide.attack.panel import attack
-from lowtide.disclose.budget import load_hider
+from lowtide.disclose.saved import load_hider
 from lowtide.images.encoder import Grid
 from lowtide.images.mechanism import ImageMechanism
 from lowtide.images.planner import ImageSettings

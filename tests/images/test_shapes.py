@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lowtide import TIDE, Obfuscator
-from lowtide.disclose.budget import load_hider
+from lowtide.disclose.saved import load_hider
 from lowtide.images.encoder import Grid
 from lowtide.images.planner import ImageSettings
 from lowtide.images.planning_attackers import CELLS, Thumbnails
@@ -13,6 +13,7 @@ from lowtide.images.shapes import (
     KNOTS,
     KernelReader,
     LinearReader,
+    blended,
     choose_families,
     families,
     hiding,
@@ -67,6 +68,20 @@ def test_boxes_and_ellipses_are_what_they_are_called():
     assert abs(len(rows) - len(columns)) <= 2
 
 
+def test_a_blend_hides_first_what_the_order_and_the_shapes_hide_early():
+    every = families(RANK, mirror=True)
+    shapes = [place for place, one in enumerate(every) if one.kind == "ellipse"][:2]
+    grid, before = Grid(64, 64, 1, 4), np.arange(CELLS**2)
+    assert blended(every, (3,)) is every[3]
+    mixed = blended(every, (0, *shapes))
+    assert "greedy order, blended with the best 2" in mixed.name
+    place = np.argsort(mixed.order(grid, before))
+    ranks = [np.argsort(every[part].order(grid, before)) for part in (0, *shapes)]
+    expected = ranks[0] + (ranks[1] + ranks[2]) / 2
+    assert np.corrcoef(place, np.argsort(np.argsort(expected)))[0, 1] > 0.99
+    assert max(np.corrcoef(place, rank)[0, 1] for rank in ranks) < 0.95, "and is none of them"
+
+
 def test_the_linear_attacker_of_a_share_is_the_one_that_is_fitted_to_what_is_shown(data):
     """The Cholesky factor in the order of showing gives the attacker that a fit on the shown features alone gives."""
     small, _ = data
@@ -110,9 +125,10 @@ def test_the_shape_that_covers_the_secret_is_chosen_and_others_are_read(data):
     chosen = choose_families(small, grid, every, wrong, learning=learnt, mirror=True)
     kernel = KernelReader(small, ~learnt, mirror=True)
     place = KNOTS.index(0.8)
-    best = hiding(every[chosen[place]].order(grid, wrong), grid, 0.8)
+    best = hiding(every[chosen[place][0]].order(grid, wrong), grid, 0.8)
     order = hiding(every[0].order(grid, wrong), grid, 0.8)
-    assert every[chosen[place]].kind in ("box", "ellipse")
+    assert len(chosen[place]) == 1, "a blend with a wrong order tells more"
+    assert every[chosen[place][0]].kind in ("box", "ellipse")
     assert grid.spread(best)[disc].mean() > 0.95
     assert kernel.read(grid.spread(order)) > 1.0 > 5 * kernel.read(grid.spread(best))
 

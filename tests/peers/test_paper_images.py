@@ -66,7 +66,7 @@ def asked():
         with torch.enable_grad():
             critic, _ = fit_paper_images(album, Options(features=4, steps=90, progress=False), rate=2e-3)
         answers = {
-            name: critic.asked(4, canvas).prefix_scores(shown.pixels).clamp(-3, 3).numpy()
+            name: np.clip(critic.asked(4, canvas).prefix_scores(shown.pixels), -3, 3)
             for name, canvas in paper_images.canvases(images).items()
         }
     return np.clip(world.prefixes(fresh), -3, 3), answers

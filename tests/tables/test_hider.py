@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from lowtide.density.tide import TIDE
-from lowtide.disclose.budget import load_hider
 from lowtide.disclose.obfuscator import Obfuscator
+from lowtide.disclose.saved import load_hider
 from lowtide.errors import LowtideError
 from lowtide.tables.hider import TableHider
 

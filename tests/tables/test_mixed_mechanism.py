@@ -7,7 +7,7 @@ from scipy.stats import norm
 
 from lowtide import TIDE, LowtideError, Obfuscator
 from lowtide.attack.panel import attack
-from lowtide.disclose.budget import load_hider
+from lowtide.disclose.saved import load_hider
 from lowtide.tables.encoder import read_table
 from lowtide.tables.mechanism import TableMechanism
 

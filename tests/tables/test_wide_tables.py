@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from lowtide.density.artefact import Density
-from lowtide.density.critics.base import Masked, RankScaling, Shape, initial_weights
+from lowtide.density.critics.base import Masked, RankScaling
+from lowtide.density.masking import Shape
 from lowtide.density.objectives import Options
+from lowtide.density.training import initial_weights
 from lowtide.disclose.budget import Budget, Reading
 from lowtide.features import Features, one_per_column
 from lowtide.interface import Estimate
@@ -159,9 +161,9 @@ class TestSequentialPolicy:
         both = doubled(Features(groups, tuple("abcdef")))
         draws = torch.Generator().manual_seed(0)
         weights = initial_weights(2, torch.tensor(both.groups), 3, Shape(8, 4), draws)
-        weights = {name: torch.randn(value.shape, generator=draws) / 2 for name, value in weights.items()}
+        weights = {name: (torch.randn(value.shape, generator=draws) / 2).numpy() for name, value in weights.items()}
         scaling = RankScaling.of(np.random.default_rng(0).normal(size=(200, 2 * columns)).astype(np.float32))
-        critic = Masked(torch.tensor(both.groups), scaling, weights, torch.rand(13, generator=draws) / 3)
+        critic = Masked(both.groups, scaling, weights, (torch.rand(13, generator=draws) / 3).numpy())
         encoder = TableEncoder((), (None,) * 2 * columns)
         density = Density(Classes(("a", "b", "c"), np.array([0.5, 0.3, 0.2])), both, critic, 3.0, encoder)
         keep, hide = np.arange(features) == 2, np.arange(features) == 4

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lowtide import worlds
 from lowtide.auditing.report import audit_samples
 from lowtide.errors import LowtideError
-from lowtide.texts.cleaning import changed_texts
+from lowtide.texts.releasing import changed_texts
 
 WORDS = ("one", "two", "three", "four", "five")
 texts = st.lists(st.lists(st.sampled_from(WORDS), max_size=6), min_size=1, max_size=8)

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from lowtide.errors import LowtideError
 from lowtide.texts.encoder import TextEncoder, are_texts, as_texts
+from lowtide.texts.learning import learn_encoder
 from lowtide.texts.terms import TermOptions, Vocabulary
 
 TEXTS = ["the boat sails at noon", "the boat rests", "a gull rests at noon", ""]
@@ -18,7 +19,7 @@ TEXTS = ["the boat sails at noon", "the boat rests", "a gull rests at noon", ""]
 
 @pytest.fixture
 def encoder():
-    return TextEncoder.learn(TEXTS, TermOptions())
+    return learn_encoder(TEXTS, TermOptions())
 
 
 def test_texts_become_counts(encoder):

@@ -9,8 +9,8 @@ from scipy import sparse
 from lowtide import TIDE, Obfuscator
 from lowtide.attack.panel import attack
 from lowtide.density.artefact import TermConditionals
-from lowtide.disclose.budget import load_hider
 from lowtide.disclose.noise import KeyedNoise
+from lowtide.disclose.saved import load_hider
 from lowtide.errors import LowtideError
 from lowtide.texts.hider import TextHider
 from lowtide.texts.planner import TextSettings

@@ -11,7 +11,8 @@ import torch
 
 from lowtide import worlds
 from lowtide.density.artefact import Density
-from lowtide.density.critics.bag import Bag, average, initial_networks
+from lowtide.density.bag_training import initial_networks
+from lowtide.density.critics.bag import Bag, average
 from lowtide.density.critics.base import Null
 from lowtide.errors import LowtideError
 from lowtide.features import one_per_column
@@ -33,15 +34,19 @@ def of_texts(critic, trim=8.0):
     return Density(Classes(("a", "b", "é"), WORLD.prior), one_per_column(TERMS), critic, trim, encoder)
 
 
+def as_arrays(drawn):
+    return [{name: value.numpy() for name, value in one.items()} for one in drawn]
+
+
 def bag(weighting, *, networks, trim=8.0, known=None):
     """A critic, whose networks know the `known` most frequent terms, or all."""
     generator = torch.Generator().manual_seed(0)
-    weights = {"u": torch.from_numpy(np.log(WORLD.frequencies).T).float()}
+    weights = {"u": np.log(WORLD.frequencies).T.astype(np.float32)}
     if networks:
         counts = np.random.default_rng(0).integers(0, 50, TERMS).astype(float)
         drawn = [initial_networks(counts, 60, 3, generator, known=known or TERMS) for _ in range(4)]
-        weights = average([{**one, **weights, "E": 20 * one["E"]} for one in drawn])
-    return of_texts(Bag(torch.arange(TERMS), weighting, weights), trim)
+        weights = average([{**one, **weights, "E": 20 * one["E"]} for one in as_arrays(drawn)])
+    return of_texts(Bag(np.arange(TERMS), weighting, weights), trim)
 
 
 def run(folder, texts):

@@ -12,9 +12,9 @@ import pytest
 import lowtide
 from lowtide import Obfuscator
 from lowtide.attack.panel import attack
-from lowtide.disclose.budget import load_hider
 from lowtide.disclose.noise import KeyedNoise
 from lowtide.disclose.plan_file import Plan
+from lowtide.disclose.saved import load_hider
 from lowtide.errors import LowtideError
 from lowtide.texts.contexts import ContextLaw, PlacedWords, WordKinds
 from lowtide.texts.planner import TextSettings

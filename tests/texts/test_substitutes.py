@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowtide.errors import LowtideError
-from lowtide.texts.encoder import learn_similar, rewrite
+from lowtide.texts.encoder import rewrite
+from lowtide.texts.learning import learn_similar
 from lowtide.texts.terms import TermOptions, Vocabulary, find_terms
 
 ANIMALS, FOODS = ["cat", "dog", "horse", "sheep"], ["bread", "apples", "carrots", "hay"]

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import sys
 import time
 import unicodedata
 from collections import Counter
@@ -296,3 +297,9 @@ def test_bad_input_is_named():
         Vocabulary.from_config({"terms": "abc"})
     with pytest.raises(LowtideError, match="unknown options of terms: 'colour'"):
         TermOptions.from_config({"colour": True})
+
+
+def test_no_combining_mark_ends_a_word():
+    marks = [sign for sign in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(sign)[0] == "M"]
+    assert len(marks) > 2000
+    assert [hex(ord(sign)) for sign in marks if len(find_terms(f"a{sign}b")) != 1] == []

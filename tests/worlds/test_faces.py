@@ -6,7 +6,7 @@ from scipy import stats
 
 from lowtide.errors import LowtideError
 from lowtide.worlds import drawn_faces
-from lowtide.worlds.faces import CHOICES, Look, draw, mouth_box
+from lowtide.worlds.faces import CHOICES, Canvas, Look, draw, mouth_box
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_images_are_images(world):
 def test_a_mouth_changes_its_box_alone(size):
     top, left, bottom, right = mouth_box(size)
     for pose in range(3):
-        faces = [draw(Look(1, 1, 2, 1, pose, 1, mouth), size) for mouth in range(CHOICES["mouth"])]
+        faces = [draw(Look(1, 1, 2, 1, pose, 1, mouth), Canvas(size)) for mouth in range(CHOICES["mouth"])]
         changed = np.ptp(faces, axis=0).max(axis=-1) > 0
         assert changed.any()
         changed[top:bottom, left:right] = False
@@ -77,7 +77,7 @@ def test_a_mouth_changes_its_box_alone(size):
 @pytest.mark.parametrize("trait", CHOICES)
 def test_every_trait_can_be_seen(trait):
     plain = dict.fromkeys(CHOICES, 0)
-    looks = [draw(Look(**{**plain, trait: choice}), 32) for choice in range(CHOICES[trait])]
+    looks = [draw(Look(**{**plain, trait: choice}), Canvas(32)) for choice in range(CHOICES[trait])]
     for one in range(len(looks)):
         for other in range(one):
             assert np.abs(looks[one] - looks[other]).max() > 0.2

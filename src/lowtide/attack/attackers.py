@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from importlib import metadata
+from importlib import import_module, metadata
+from importlib.util import find_spec
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.base import clone
 
 from lowtide.attack.scores import Calibration, calibrate
 from lowtide.checks import LowtideError, check_rows
+from lowtide.errors import note
 from lowtide.splits import grouped, stratified, stream
 from lowtide.training import one_thread
 from lowtide.types import Floats, Labels
@@ -75,6 +77,11 @@ class Attacker(Protocol):
 
 Maker = Callable[[int], Attacker]
 """Makes an attacker from a seed."""
+
+
+def trains_networks(maker: Any) -> bool:
+    """Whether an attacker takes PyTorch: a class that it is made of says so by its attribute `trains_networks`."""
+    return any(getattr(part, "trains_networks", False) for part in (maker, *getattr(maker, "args", ())))
 
 
 @dataclass(frozen=True)
@@ -174,7 +181,7 @@ class Calibrated:
         else:
             train, aside = grouped(codes, groups, _VALIDATION, seed=self._split_seed)
         validation = Part(rows[aside], codes[aside])
-        with one_thread():
+        with one_thread(len(codes)):
             self.learner.learn(Part(rows[train], codes[train]), validation, prior)
             answers = self.learner.log_scores(validation.rows)
             self.learner.refit(Part(rows, codes), prior)
@@ -185,7 +192,7 @@ class Calibrated:
     def probabilities(self, rows: Any) -> Floats:
         """`q(s|y)`, (n, |S|), positive."""
         calibration = self._fitted()
-        with one_thread():
+        with one_thread(rows.shape[0]):
             return calibration(self.learner.log_scores(self._shown(rows)))
 
     def _shown(self, rows: Any) -> Any:
@@ -295,6 +302,39 @@ def as_maker(given: Any, numbers: Callable[[Any], Any]) -> Maker:
         )
     maker: Maker = given
     return maker
+
+
+INSTALLED: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
+    "LightGBM": ("lightgbm", "LGBMClassifier", {"n_jobs": 1, "verbose": -1}),
+    "CatBoost": (
+        "catboost",
+        "CatBoostClassifier",
+        {"thread_count": 1, "verbose": False, "allow_writing_files": False},
+    ),
+}
+"""Classifiers of other packages that attack tables where these are installed: module, class and options, by name."""
+
+
+def installed_attackers(
+    kind: str, numbers: Callable[[Any], Any], known: Mapping[str, tuple[str, str, Mapping[str, Any]]]
+) -> dict[str, Maker]:
+    """Makers of well-known classifiers whose packages are there; one that cannot be loaded is noted and left out."""
+    found = {}
+    for name, (module, classifier, options) in known.items():
+        if kind != _DEFAULT_KIND or find_spec(module) is None:
+            continue
+        try:
+            made = getattr(import_module(module), classifier)(**options)
+        except (ImportError, OSError, AttributeError):  # such as a shared library that is missing
+            note(f"{module} is installed and cannot be loaded, so that {name} does not attack")
+            continue
+        found[name] = as_maker(made, numbers)
+    return found
+
+
+def other_attackers(kind: str, numbers: Callable[[Any], Any]) -> dict[str, Maker]:
+    """Makers of attackers of other packages on a kind of data, by name: well-known ones, and by entry points."""
+    return {**installed_attackers(kind, numbers, INSTALLED), **plugged_attackers(kind, numbers)}
 
 
 def plugged_attackers(kind: str, numbers: Callable[[Any], Any]) -> dict[str, Maker]:

@@ -39,6 +39,13 @@ class FoldAnswers(NamedTuple):
     tested: dict[str, Floats]
 
 
+class Learning(NamedTuple):
+    """What an attacker makes of part of the rows, and its `q(s|y)` (n, |S|) having learnt from half of them."""
+
+    curve: LearningCurve
+    halved: Floats
+
+
 Answers = tuple[FoldAnswers, ...]
 """One entry per fold."""
 
@@ -141,7 +148,7 @@ class FoldedPanel:
         q = np.tile(self.prior, (len(self.rows), 1))
         return self._score("guess", "nothing", "release", q, self.codes[self.rows], 1)
 
-    def curve(self, rows: Any, retrained: Sequence[Attack], pooled: Mapping[str, Floats]) -> LearningCurve | None:
+    def learning(self, rows: Any, retrained: Sequence[Attack], pooled: Mapping[str, Floats]) -> Learning | None:
         """What the strongest cross-fitted attacker reads having learnt from parts of the rows.
 
         Args:
@@ -150,7 +157,7 @@ class FoldedPanel:
             pooled: their answers.
 
         Returns:
-            The curve; `None` where the rows cannot be halved.
+            The curve, and its answers by half the rows; `None` where the rows cannot be halved.
         """
         # Neither one that is made of others nor one that goes on from another can be trained alone.
         alone = [one for one in retrained if one.attacker in self.known]
@@ -164,7 +171,7 @@ class FoldedPanel:
         place = self.places(pooled)[name]
         codes = self.codes[self.rows][place]
         points = [LearningPoint(panel.learnt, *panel.scored({name: q}, "release", "release")) for panel, q in asked]
-        return learning_curve(
+        curve = learning_curve(
             points,
             np.column_stack([scores.gains(q, codes, panel.prior) for panel, q in asked]),
             np.column_stack([(q.argmax(axis=1) == codes).astype(float) for _, q in asked]),
@@ -172,6 +179,7 @@ class FoldedPanel:
             entropy=float(-(self.prior * np.log(self.prior)).sum()),
             level=self.level,
         )
+        return Learning(curve, asked[-2][1])
 
     @property
     def learnt(self) -> int:

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lowtide import modalities
-from lowtide.attack.attackers import AttackRows, Continued, as_maker, is_classifier, plugged_attackers
+from lowtide.attack.attackers import AttackRows, Continued, as_maker, is_classifier, other_attackers, trains_networks
 from lowtide.attack.cross_fitting import FoldedPanel, Makers, Source
 from lowtide.attack.learning_curve import LearningCurve
 from lowtide.checks import LowtideError, booleans, one_of, within
+from lowtide.extras import has_torch, need_torch, note_without_torch
 from lowtide.interface import Attack, strongest
 from lowtide.labels import read_classes
 from lowtide.progress import progress_bar
@@ -49,6 +50,8 @@ class AttackReport:
             there are too few rows to halve.
         places: of attackers that were trained once, and not for every fold: which of the test rows they were tested
             on, by name.
+        halved: `q(s|y)` of the attacker of the curve, having learnt from half of the rows, on the rows of
+            `tested(…)` of it; `None` without a curve.
         learnt: how many rows each attacker learnt from, the mean over folds; `None` where nobody says.
     """
 
@@ -63,6 +66,7 @@ class AttackReport:
     rows: Labels = field(repr=False)
     curve: LearningCurve | None = None
     places: Mapping[str, Labels] = field(default_factory=dict, repr=False)
+    halved: Floats | None = field(default=None, repr=False)
     learnt: int | None = None
 
     @property
@@ -178,7 +182,7 @@ def _attacked(
         known = None if clean_rows is None else panel.train(clean_rows.data, panel.known, lambda: show(next(steps)))
         answers = panel.pooled(panel.train(rows.data, panel.names, lambda: show(next(steps)), clean=known))
         retrained = panel.scored(answers, "release", "release")
-        learnt = panel.curve(rows.data, retrained, answers) if curve else None
+        learnt = panel.learning(rows.data, retrained, answers) if curve else None
     again, missing = (None, None) if clean_rows is None else modality.rows_like(release, rows, clean_rows)
     turned = None if known is None or again is None else panel.test(known, again.data)
     return AttackReport(
@@ -191,7 +195,8 @@ def _attacked(
         codes=panel.codes[panel.rows],
         prior=panel.prior,
         rows=panel.rows,
-        curve=learnt,
+        curve=None if learnt is None else learnt.curve,
+        halved=None if learnt is None else learnt.halved,
         places={name: place for name, place in panel.places(answers).items() if len(place) < len(panel.rows)},
         learnt=panel.learnt,
     )
@@ -241,7 +246,7 @@ def _kind(release: Any, clean: Any) -> Modality:
 
 def _known(modality: Modality, rows: AttackRows, clean: AttackRows | None) -> Makers:
     """The attackers that have names; some of them go on from attackers on clean rows of the same shape."""
-    makers = {**modality.attackers, **plugged_attackers(modality.name, modality.numbers)}
+    makers = {**modality.attackers, **other_attackers(modality.name, modality.numbers)}
     alike = clean is not None and clean.data.shape[1:] == rows.data.shape[1:]
     return {name: maker for name, maker in makers.items() if alike or not isinstance(maker, Continued)}
 
@@ -249,7 +254,8 @@ def _known(modality: Modality, rows: AttackRows, clean: AttackRows | None) -> Ma
 def _read_makers(attackers: Any, known: Makers, modality: Modality) -> tuple[tuple[str, ...], Makers]:
     """The names of the attackers that a user asks for, where a classifier is called by its class; and all makers."""
     if attackers is None:
-        return tuple(known), known
+        note_without_torch("attacked")
+        return tuple(name for name, maker in known.items() if has_torch() or not trains_networks(maker)), known
     alone = isinstance(attackers, str) or is_classifier(attackers) or not isinstance(attackers, Iterable)
     given = (attackers,) if alone else tuple(attackers)
     if not given:
@@ -258,6 +264,8 @@ def _read_makers(attackers: Any, known: Makers, modality: Modality) -> tuple[tup
     for one in given:
         if isinstance(one, str):
             names.append(one_of("attackers", one, tuple(known)))
+            if trains_networks(known[one]):
+                need_torch(f"the attacker {one!r}")
             continue
         maker, name = as_maker(one, modality.numbers), _new_name(one, makers)
         makers[name] = maker

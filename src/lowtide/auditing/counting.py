@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import entr
 
+from lowtide.disclose.budget import Unit
 from lowtide.disclose.card import ReleaseCard
-from lowtide.disclose.standing import Unit
 from lowtide.formatting import nats_up, percent_up
 from lowtide.interface import TextTable
 from lowtide.labels import read_classes

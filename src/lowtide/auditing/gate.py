@@ -15,8 +15,9 @@ from xml.etree import ElementTree as Xml
 
 from lowtide.auditing.policy_file import Rules
 from lowtide.auditing.verdict import Gate, Unseen, judge
+from lowtide.disclose.budget import Unit
 from lowtide.disclose.review import NOBODY_ASKED, Approval
-from lowtide.disclose.standing import Standing, State, Unit
+from lowtide.disclose.standing import Standing, State
 from lowtide.errors import LowtideError
 from lowtide.formatting import nats_up, percent_up, plain
 
@@ -104,11 +105,13 @@ def judge_limits(
     outcomes += [_attacked(found, gate, unseen) for gate in rules.own.limits if gate != fail_above]
     if rules.own.every_attacker is not None:
         outcomes.append(_against_every_attacker(found, rules.own.every_attacker))
+    outcomes += [_measured(found, key, limit, unseen) for key, limit in rules.own.measures]
     if file.minimum_group is not None:
         outcomes.append(_grouped(found, file.minimum_group))
     if not outcomes:
         raise LowtideError(
-            f"{file.path} has no limit for an audit of {secret!r}: give it limits, every_attacker or minimum_group"
+            f"{file.path} has no limit for an audit of {secret!r}: give it limits, every_attacker, measures or "
+            "minimum_group"
         )
     return GateOutcome(secret, tuple(outcomes), file.path.name, file.approval)
 
@@ -119,6 +122,27 @@ def _attacked(found: AuditReport, gate: Gate, unseen: Unseen) -> LimitOutcome:
     if passed is None:
         return LimitOutcome(asked, "not shown", f"Undecided, since {reason}")
     return LimitOutcome(asked, standing.state, _found(standing))
+
+
+def _measured(found: AuditReport, key: str, limit: float, unseen: Unseen) -> LimitOutcome:
+    """A limit on one of the field's measures: its upper end is compared."""
+    one = next((one for one in found.measures if one.key == key), None)
+    asked = f"{key} of {plain(found.secret)} at most {limit:g}"
+    if one is None and found.measures:
+        return LimitOutcome(asked, "not shown", "It was not measured; it needs costs, or more classes")
+    if one is None:
+        alike = found.counted is not None and found.counted.cells == 1
+        said = "Every row is shown alike" if alike else "Attackers answered every sample alike: nothing was measured"
+        return LimitOutcome(asked, "kept" if alike else "not shown", said)
+    if one.estimate.low > limit:
+        return LimitOutcome(asked, "exceeded", f"At least {one.estimate.low:.4f}, the lower end")
+    if one.estimate.high > limit:
+        return LimitOutcome(asked, "not shown", f"It may be as much as {one.estimate.high:.4f}, the upper end")
+    if found.verdict.conclusive is False or set(unseen.columns) - set(unseen.accepted):
+        return LimitOutcome(
+            asked, "not shown", "Undecided, since attackers read nothing, or did not look at all columns"
+        )
+    return LimitOutcome(asked, "kept", f"At most {one.estimate.high:.4f}, the upper end ({one.rests})")
 
 
 def _against_every_attacker(found: AuditReport, gate: Gate) -> LimitOutcome:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from lowtide.attack.lower_bound import audit_divergence
 from lowtide.attack.panel import AttackReport, attack
+from lowtide.attack.together import told_together
 from lowtide.auditing.added import AddedInformation
 from lowtide.auditing.counting import WholeRelease
 from lowtide.auditing.report import AuditReport, audit_samples
@@ -23,82 +24,90 @@ _ALL = 0.999  # share of the samples that may be tested at a time, where none of
 _TEST = 0.2
 
 
-def audit_matched(
-    matched: Matched,
-    kind: Modality,
-    *,
-    gate: Gate | None,
-    card: ReleaseCard | None,
-    epsilon: float | None,
-    unseen: Unseen,
-    options: AttackOptions,
-) -> AuditReport:
-    """Audit, under the circumstances that were told.
+@dataclass(frozen=True, eq=False)
+class AuditTask:
+    """What an audit is asked, whichever secret it is about.
 
-    Args:
-        matched: release and reference.
+    Attributes:
         kind: of the data.
-        gate: the limit to keep.
         card: of the release.
         epsilon: ε of the divergence to bound from below; `None` for none.
         unseen: columns that are released and that no attacker looks at.
         options: how to attack.
     """
+
+    kind: Modality
+    card: ReleaseCard | None
+    epsilon: float | None
+    unseen: Unseen
+    options: AttackOptions
+
+    @property
+    def seed(self) -> int:
+        """Of every random draw."""
+        return self.options.get("seed", 0)
+
+
+def audit_matched(matched: Matched, task: AuditTask, gate: Gate | None) -> AuditReport:
+    """Audit a release beside its reference, under the circumstances that were told; `gate` is the limit to keep."""
     told, data = matched.told, matched.data
-    options = {**options, "groups": data.groups}
+    options: AttackOptions = {**task.options, "groups": data.groups}
     if told.elsewhere is not None:
-        return _audit_elsewhere(matched, kind, gate, epsilon, unseen, options)
+        return _audit_elsewhere(matched, task, gate, options)
     found = audit_samples(
         matched.release,
         data.labels,
         clean=matched.clean,
-        estimate=None if card is None else card.leakage,
+        estimate=None if task.card is None else task.card.leakage,
         utility=matched.utility,
         fail_above=gate,
-        epsilon=epsilon,
+        epsilon=task.epsilon,
         secret=data.secret,
         position=matched.position,
-        unseen=unseen,
-        whole=WholeRelease(matched.whole, card),
+        unseen=task.unseen,
+        whole=WholeRelease(matched.whole, task.card),
         **options,
     )
     found = replace(found, told=replace(told, groups=data.groups))
     if told.learnt is not None:
-        attacks = _with_more(found.attacks, matched, kind, options)
+        attacks = _with_more(found.attacks, matched, task, options)
         divergence = found.divergence
         if divergence is not None:
-            divergence = audit_divergence(attacks, divergence.epsilon, failure=divergence.failure, seed=_seed(options))
+            divergence = audit_divergence(attacks, divergence.epsilon, failure=divergence.failure, seed=task.seed)
         found = replace(found, attacks=attacks, divergence=divergence)
     if told.known is not None:
         known, both = (attack(one, data.labels, **options) for one in (told.known, told.with_known))
         found = replace(found, added=AddedInformation.of(told.known_names, known, both))
+    if told.posts and told.persons is not None:
+        together = told_together(found.attacks, told.persons, told.posts, seed=task.seed)
+        found = replace(found, together=together)
     if told.learnt is None and told.known is None:
         return found
-    return replace(found, verdict=_verdict(found, kind, gate, unseen))
+    return replace(found, verdict=_verdict(found, task, gate))
 
 
-def _verdict(found: AuditReport, kind: Modality, gate: Gate | None, unseen: Unseen) -> Any:
+def _verdict(found: AuditReport, task: AuditTask, gate: Gate | None) -> Any:
     return give_verdict(
         found.attacks,
         found.estimate,
         fail_above=gate,
         secret=found.secret,
-        rows=kind.nouns.rows,
+        rows=task.kind.nouns.rows,
         surface=found.surface,
-        unseen=unseen,
+        unseen=task.unseen,
         counted=found.counted,
         added=found.added,
         elsewhere=None if found.told is None else found.told.elsewhere,
     )
 
 
-def _with_more(attacks: AttackReport, matched: Matched, kind: Modality, options: AttackOptions) -> AttackReport:
+def _with_more(attacks: AttackReport, matched: Matched, task: AuditTask, options: AttackOptions) -> AttackReport:
     """The attacks again, by attackers that have learnt from further rows besides."""
-    told, seed = matched.told, _seed(options)
+    told = matched.told
     tested = np.asarray(told.tested)
     codes = np.asarray(told.learnt_labels)
-    if len(codes) > kind.cross_fitted_rows:  # tested once, so that the other released rows are learnt from as well
-        some = stratified(codes[tested], _TEST, seed=stream(seed, "attack panel").spawn(2)[0]).aside
+    if len(codes) > task.kind.cross_fitted_rows:  # tested once, so that the other released rows are learnt from as well
+        some = stratified(codes[tested], _TEST, seed=stream(task.seed, "attack panel").spawn(2)[0]).aside
         chosen = np.flatnonzero(tested)[some]
         tested = np.zeros(len(codes), dtype=bool)
         tested[chosen] = True
@@ -107,17 +116,10 @@ def _with_more(attacks: AttackReport, matched: Matched, kind: Modality, options:
     return replace(again, clean=attacks.clean, fixed=attacks.fixed, fixed_missing=attacks.fixed_missing)
 
 
-def _audit_elsewhere(
-    matched: Matched,
-    kind: Modality,
-    gate: Gate | None,
-    epsilon: float | None,
-    unseen: Unseen,
-    options: AttackOptions,
-) -> AuditReport:
+def _audit_elsewhere(matched: Matched, task: AuditTask, gate: Gate | None, options: AttackOptions) -> AuditReport:
     """Attackers learn from the release and are tested on the reference; the control learns from the reference, too."""
+    told, data, epsilon = matched.told, matched.data, task.epsilon
     within("epsilon", 0.0 if epsilon is None else epsilon, 0.0, np.inf, high_open=True)
-    told, data = matched.told, matched.data
     ungrouped: AttackOptions = {**options, "groups": None}
     moved = attack(told.learnt, told.learnt_labels, test=told.tested, test_share=_ALL, **ungrouped)
     control = attack(matched.clean, data.labels, **options)
@@ -131,7 +133,7 @@ def _audit_elsewhere(
     failure = round(1 - options.get("level", 0.95), 12)
     divergence = None
     if epsilon is not None:
-        divergence = audit_divergence(attacks, epsilon, failure=failure, seed=_seed(options))
+        divergence = audit_divergence(attacks, epsilon, failure=failure, seed=task.seed)
     return AuditReport(
         attacks=attacks,
         divergence=divergence,
@@ -140,12 +142,13 @@ def _audit_elsewhere(
         utility=None,
         estimate=None,
         verdict=give_verdict(
-            attacks, fail_above=gate, secret=data.secret, rows=kind.nouns.rows, unseen=unseen, elsewhere=told.elsewhere
+            attacks,
+            fail_above=gate,
+            secret=data.secret,
+            rows=task.kind.nouns.rows,
+            unseen=task.unseen,
+            elsewhere=told.elsewhere,
         ),
         secret=data.secret,
         told=told,
     )
-
-
-def _seed(options: AttackOptions) -> int:
-    return options.get("seed", 0)

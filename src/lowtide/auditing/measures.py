@@ -1,30 +1,40 @@
 """The measures of leakage that this field uses, from the held-out answers of the strongest attacker.
 
-Right guesses and information are scored against the truth on held-out rows: lower bounds up to sampling error. The
-others are functions of the attacker's own probabilities. Its answer is a function of what is released, so where it is
-calibrated, `q(s|y) = P(s | its answer)`, each is exactly the measure of a coarser release, and no larger than that of
-the release by data processing; an attacker that claims too much gives too much.
+Nearly all are convex functions of the posterior, so that held-out truth bounds them from below, whether the attacker's
+probabilities are right or not (`theory.tangents`). How often single samples tell much is not one of these: it is taken
+from the attacker's own probabilities. Two things keep an attacker from the truth. It is tested on few samples, which
+every interval has. And it has learnt from few: what the second half of them taught it says how much more there may be,
+and the upper ends have that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import log_softmax
+from scipy.stats import chi2
 from scipy.stats import t as student
 
 from lowtide.attack.panel import AttackReport
+from lowtide.auditing.held_answers import HeldAnswers, HeldFigure, block_sums, jackknifed
 from lowtide.formatting import in_ascii, interval
-from lowtide.interface import Attack, Estimate, TextTable
+from lowtide.interface import Estimate, TextTable
 from lowtide.theory.measures import Lifts
 from lowtide.theory.shares import lower_limit, upper_limit
+from lowtide.theory.tangents import Tangents, inertias
 from lowtide.types import Floats, Ints
 
-_BLOCKS = 20  # of the jackknife: 19 degrees of freedom, whose Student interval is 7 % wider than the normal one
 _ROUNDING = 1e-9
+_MOST_SCALE, _SCALES = 3.0, 121  # β from 0 to 3 by 0.025: calibrated attackers are near 1
 _TINY = 1e-300  # so that the logarithm of no right guesses exists
+_INERTIAS = 5  # the largest ones that are listed
+_INERTIA = "squared correlation of a pair of functions of sample and secret, uncorrelated with those before"
+SAVED, G_LEAKAGE = "cost_saved", "g_leakage"
+ALPHAS = (1.5, 2.0, 5.0, 10.0)  # orders between information and maximal, or Bayes, leakage
 Rests = Literal["held out", "its claims"]
 
 
@@ -47,30 +57,69 @@ class Measure:
     meaning: str
 
 
-def measure(report: AttackReport, groups: Ints | None = None, level: float = 0.95) -> tuple[Measure, ...]:
+def measure(
+    report: AttackReport, groups: Ints | None = None, level: float = 0.95, costs: Floats | None = None
+) -> tuple[Measure, ...]:
     """All measures of the strongest attacker; none where it has learnt nothing at all.
 
     Args:
         report: of the attackers.
         groups: (n,) samples of one group are one witness.
         level: of the intervals.
+        costs: (guesses, |S|) what a guess costs the attacker where the class is s; `None` where nobody says.
     """
     q, prior = report.probabilities, report.prior
     if np.abs(q / prior - 1).max() < _ROUNDING:
         return ()
-    lifts = Lifts.of_densities(np.log(q / prior), prior)
-    rows = report.rows[report.tested(report.strongest)]
-    blocks = (np.arange(len(q)) if groups is None else np.asarray(groups)[rows]) % _BLOCKS
-    attack = next(one for one in report.retrained if one.attacker == report.strongest)
-    return (*_held_out(attack, prior), *_claimed(lifts, blocks, level))
+    answers = HeldAnswers.of(report, groups, level)
+    figures = [*_figures(prior), *([] if costs is None else _charged(prior, costs))]
+    found = [Measure(one.key, one.name, answers.estimate(one), "held out", one.meaning) for one in figures]
+    place = report.tested(report.strongest)
+    scaled = ScaledBeliefs.of_answers(q, prior, report.codes[place], level, witnesses=answers.witnesses)
+    return (*found, *_claimed(scaled, answers))
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledBeliefs:
+    """An attacker's beliefs, and as weak and as strong as the held-out rows allow.
+
+    Attributes:
+        own: as they are.
+        weakest: with all densities times the least β.
+        strongest: with all densities times the largest β.
+    """
+
+    own: Lifts
+    weakest: Lifts
+    strongest: Lifts
+
+    @classmethod
+    def of_answers(cls, q: Floats, prior: Floats, codes: Ints, level: float, *, witnesses: int) -> ScaledBeliefs:
+        """Find the β whose likelihood on the held-out rows is within Wilks' limit of the best.
+
+        Args:
+            q: (n, |S|) the attacker's answers.
+            prior: (|S|,).
+            codes: (n,) the true class of every row.
+            level: of the interval of β.
+            witnesses: how many of the rows are independent.
+        """
+        density, truth = np.log(np.maximum(q, _TINY) / prior), np.arange(len(q))
+        betas = np.linspace(0.0, _MOST_SCALE, _SCALES)
+        fit = np.array([log_softmax(np.log(prior) + beta * density, axis=1)[truth, codes].sum() for beta in betas])
+        allowed = betas[fit >= fit.max() - chi2.ppf(level, 1) / 2 * len(q) / witnesses]
+        ends = (log_softmax(np.log(prior) + beta * density, axis=1) - np.log(prior) for beta in allowed[[0, -1]])
+        weakest, strongest = (Lifts.of_densities(end, prior) for end in ends)
+        return cls(Lifts.of_densities(np.log(q / prior), prior), weakest, strongest)
 
 
 def measures_table(found: Sequence[Measure], attacker: str) -> TextTable:
     """The measures, a line each."""
     rows = tuple((one.name, in_ascii(interval(one.estimate)), one.rests, one.meaning) for one in found)
     note = (
-        "Held out: scored against the truth, a lower bound. Its claims: from its probabilities, a lower bound as far "
-        "as these are calibrated (compare the two lines of information)."
+        "Held out: scored against the truth, a lower bound up to its interval, whose upper end allows for what more "
+        "samples may teach. Its claims: from its own probabilities, right as far as these are (compare the two lines "
+        "of information)."
     )
     title = f"Measures of leakage, by {attacker} (nats, but for shares)"
     return TextTable(title, ("measure", "value", "rests on", "meaning"), rows, note)
@@ -81,107 +130,177 @@ def measures_json(found: Sequence[Measure]) -> dict[str, Any]:
     return {one.key: {**asdict(one.estimate), "rests": one.rests, "meaning": one.meaning} for one in found}
 
 
-def _held_out(attack: Attack, prior: Floats) -> list[Measure]:
-    right, blind = attack.accuracy, float(prior.max())
-    value, low, high = (float(np.log(max(end, _TINY) / blind)) for end in (right.value, right.low, right.high))
-    gained = Estimate(value, low, high, right.n)
-    return [
-        Measure(
+def _figures(prior: Floats) -> list[HeldFigure]:
+    """The measures that held-out truth bounds from below."""
+    blind = float(prior.max())
+    found = [
+        HeldFigure(
             "information",
             "information I(S; Y)",
-            attack.information,
-            "held out",
+            _summed(Tangents.information),
+            float,
             "how many nats one sample tells on average",
+            least=-np.inf,
         ),
-        Measure(
+        HeldFigure(
             "bayes_vulnerability",
             "Bayes vulnerability",
-            right,
-            "held out",
+            _summed(Tangents.vulnerability),
+            float,
             f"share of right guesses; blind {blind:.3f}",
         ),
-        Measure(
+        HeldFigure(
             "bayes_leakage",
             "Bayes leakage",
-            gained,
-            "held out",
+            partial(_beside_blind, np.eye(len(prior))),
+            _log_ratio,
             "log of right guesses over blind ones (min-entropy leakage, Arimoto's at α = ∞)",
+            least=-np.inf,
+        ),
+        HeldFigure(
+            "maximal_leakage",
+            "maximal leakage",
+            _summed(Tangents.maximal),
+            _log,
+            "log factor by which guesses of any function of the secret improve, whatever the prior",
         ),
     ]
+    for kind in ("sibson", "arimoto"):
+        found += [_renyi(kind, alpha, prior) for alpha in ALPHAS]
+    found += [
+        HeldFigure(
+            "total_variation",
+            "total variation",
+            _summed(Tangents.total_variation),
+            float,
+            "how far sample and secret are from independent, 0 to 1",
+        ),
+        HeldFigure(
+            "chi_squared",
+            "χ²-information",
+            _summed(Tangents.chi_squared),
+            float,
+            "mean squared relative change of the belief",
+        ),
+    ]
+    for place in range(min(len(prior) - 1, _INERTIAS)):
+        key = "principal_inertia" if place == 0 else f"principal_inertia_{place + 1}"
+        name = "largest principal inertia" if place == 0 else f"principal inertia {place + 1}"
+        found.append(HeldFigure(key, name, Tangents.second_moments, partial(_inertia, place), _INERTIA))
+    return found
 
 
-_CLAIMS: tuple[tuple[str, str, Callable[[Lifts], float], str], ...] = (
-    ("claimed_information", "information I(S; Y)", Lifts.information, "the same by its own probabilities"),
-    (
-        "maximal_leakage",
-        "maximal leakage",
-        Lifts.maximal_leakage,
-        "log factor by which guesses of any function of the secret improve, whatever the prior",
-    ),
-    ("sibson_2", "Sibson's information, α = 2", lambda one: one.sibson(2.0), "between information and maximal leakage"),
-    (
-        "arimoto_2",
-        "α-leakage, α = 2",
-        lambda one: one.arimoto(2.0),
-        "what a guesser gains whose loss lies between log-loss and right or wrong",
-    ),
-    (
-        "total_variation",
-        "total variation",
-        Lifts.total_variation,
-        "how far sample and secret are from independent, 0 to 1",
-    ),
-    ("chi_squared", "χ²-information", Lifts.chi_squared, "mean squared relative change of the belief"),
-    (
-        "principal_inertia",
-        "largest principal inertia",
-        lambda one: float(one.principal_inertias()[0]),
-        "squared correlation of the most correlated functions of sample and secret",
-    ),
-)
-_TAILS: tuple[tuple[str, str, Callable[[Lifts, float], Any], float, str], ...] = tuple(
-    (f"{key}_{epsilon:g}", f"{name} > {epsilon:g}", tail, epsilon, meaning.format(np.exp(epsilon)))
+def _summed(tangent: Callable[[Tangents], Floats]) -> Callable[[Tangents, Ints, int], Floats]:
+    return lambda answers, blocks, count: block_sums(tangent(answers), blocks, count)
+
+
+def _log(mean: Floats) -> float:
+    return float(np.log(max(float(mean), _TINY)))
+
+
+def _log_ratio(means: Floats) -> float:
+    return _log(means[0]) - _log(means[1])
+
+
+def _beside_blind(gains: Floats, answers: Tangents, blocks: Ints, count: int) -> Floats:
+    """(count, 2) what guesses gain, and what the best blind one gains: a mean over the same samples, off like any."""
+    blind = gains[int((gains @ answers.prior).argmax()), answers.codes]
+    return np.column_stack([block_sums(one, blocks, count) for one in (answers.gain(gains), blind)])
+
+
+def _inertia(place: int, second: Floats) -> float:
+    return float(inertias(second)[place])
+
+
+def _renyi(kind: str, alpha: float, prior: Floats) -> HeldFigure:
+    """Sibson's information of order α; or Arimoto's, which is Sibson's under the prior tilted to the power α."""
+    name, weights = f"Sibson's information, α = {alpha:g}", prior
+    meaning = "information at α = 1, maximal leakage at α = ∞"
+    if kind == "arimoto":
+        name, weights = f"α-leakage, α = {alpha:g}", prior**alpha / (prior**alpha).sum()
+        meaning = "what a guesser gains with α-loss: log-loss at 1, right or wrong at ∞"
+    sums = _summed(lambda answers: answers.renyi(alpha, weights))
+    return HeldFigure(f"{kind}_{alpha:g}", name, sums, lambda mean: alpha / (alpha - 1) * _log(mean), meaning)
+
+
+def _charged(prior: Floats, costs: Floats) -> list[HeldFigure]:
+    """What the attacker saves who pays for wrong guesses, and g-leakage."""
+    gains = costs.max() - costs
+    sums = partial(_beside_blind, gains)
+    meaning = "what the release saves an attacker, at your costs"
+    found = [HeldFigure(SAVED, "cost saved", sums, lambda means: float(means[0] - means[1]), meaning, least=-np.inf)]
+    if float((gains @ prior).max()) > 0:  # else every guess costs the same
+        meaning = "log of what an attacker gains, with the largest cost as 0, over what they gain blindly"
+        found.append(HeldFigure(G_LEAKAGE, "g-leakage", sums, _log_ratio, meaning))
+    return found
+
+
+def _most(lift: Floats) -> Floats:
+    return np.log(lift.max(axis=1))
+
+
+def _least(lift: Floats) -> Floats:
+    return np.asarray(-np.log(np.maximum(lift, _TINY).min(axis=1)))
+
+
+_TAILS: tuple[tuple[str, str, Callable[[Floats], Floats], float, str], ...] = tuple(
+    (f"{key}_{epsilon:g}", f"{name} > {epsilon:g}", extreme, epsilon, meaning.format(np.exp(epsilon)))
     for epsilon in (0.5, 1.0)
-    for key, name, tail, meaning in (
+    for key, name, extreme, meaning in (
         (
             "pointwise_leakage",
             "pointwise maximal leakage",
-            Lifts.pointwise_leakage,
+            _most,
             "share of samples that make some class {:.2g} times as likely",
         ),
-        (
-            "pointwise_cost",
-            "pointwise cost",
-            Lifts.pointwise_cost,
-            "share of samples that make some class {:.2g} times less likely",
-        ),
+        ("pointwise_cost", "pointwise cost", _least, "share of samples that make some class {:.2g} times less likely"),
     )
 )
 
 
-def _claimed(lifts: Lifts, blocks: Ints, level: float) -> list[Measure]:
-    n, failure = len(lifts.weights), (1 - level) / 2
+KEYS = (
+    *("information", "bayes_vulnerability", "bayes_leakage", "maximal_leakage"),
+    *(f"{kind}_{alpha:g}" for kind in ("sibson", "arimoto") for alpha in ALPHAS),
+    *("total_variation", "chi_squared", "principal_inertia", "claimed_information"),
+    *(key for key, *_ in _TAILS),
+    *(SAVED, G_LEAKAGE),
+)
+"""Keys of measures that a policy file may limit."""
+
+
+def _claimed(scaled: ScaledBeliefs, answers: HeldAnswers) -> list[Measure]:
+    """Information once more, and how often single samples tell much, by the attacker's own probabilities."""
     found = [
-        Measure(key, name, _jackknife(lifts, figure, blocks, level), "its claims", meaning)
-        for key, name, figure, meaning in _CLAIMS
+        Measure(
+            "claimed_information",
+            "information I(S; Y)",
+            _spanned(scaled, answers),
+            "its claims",
+            "the same by its own probabilities",
+        )
     ]
-    for key, name, tail, epsilon, meaning in _TAILS:
-        hits = round(float(tail(lifts, epsilon)) * n)
-        share = Estimate(hits / n, float(lower_limit(hits, n, failure)), float(upper_limit(hits, n, failure)), n)
-        found.append(Measure(key, name, share, "its claims", meaning))
+    n, failure = len(answers.blocks), (1 - answers.level) / 2
+    for key, name, extreme, epsilon, meaning in _TAILS:
+        doubt = answers.doubt(extreme)
+        asked = [(scaled.own, epsilon), (scaled.own, epsilon - doubt), (scaled.own, epsilon + doubt)]
+        asked += [(one, epsilon) for one in (scaled.weakest, scaled.strongest)]
+        hits = [int(np.count_nonzero(extreme(one.lift) > at)) for one, at in asked]
+        ends = float(lower_limit(min(hits), n, failure)), float(upper_limit(max(hits), n, failure))
+        found.append(Measure(key, name, Estimate(hits[0] / n, *ends, n), "its claims", meaning))
     return found
 
 
-def _jackknife(lifts: Lifts, figure: Callable[[Lifts], float], blocks: Ints, level: float) -> Estimate:
-    """A figure with a Student interval from leaving out each block of rows in turn; none is below 0."""
-    value, present = figure(lifts), np.unique(blocks)
-    g = len(present)
-    without = np.array([figure(_without(lifts, blocks == one)) for one in present])
-    error = float(np.sqrt((g - 1) / g * np.square(without - without.mean()).sum()))
-    half = float(student.ppf(0.5 + level / 2, g - 1)) * error
-    return Estimate(value, max(0.0, value - half), value + half, len(blocks))
+def _spanned(scaled: ScaledBeliefs, answers: HeldAnswers) -> Estimate:
+    """Claimed information, with both errors: of the rows it is taken from, and of how strong beliefs should be."""
 
+    def claims(one: Lifts) -> Floats:
+        return np.asarray((one.prior * one.lift * np.log(np.maximum(one.lift, _TINY))).sum(axis=1))
 
-def _without(lifts: Lifts, gone: Any) -> Lifts:
-    kept = ~gone
-    return Lifts(lifts.prior, np.full(int(kept.sum()), 1.0 / kept.sum()), lifts.lift[kept])
+    count = int(answers.blocks.max()) + 1
+    sums = block_sums(claims(scaled.own), answers.blocks, count)
+    value, error, _ = jackknifed(sums, np.bincount(answers.blocks, minlength=count), float)
+    half = float(student.ppf(0.5 + answers.level / 2, count - 1)) * error
+    ends = [float(claims(one).mean()) for one in (scaled.weakest, scaled.strongest)]
+    below, above = max(0.0, value - min(ends)), max(0.0, max(ends) - value)
+    low, high = value - float(np.hypot(half, below)), value + float(np.hypot(half, above)) + answers.untaught()
+    return Estimate(value, max(0.0, low), high, len(answers.blocks))

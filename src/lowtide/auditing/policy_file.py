@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -16,17 +17,18 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
+from lowtide.auditing.measures import KEYS
 from lowtide.auditing.verdict import Gate
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.review import NOBODY_ASKED, Approval
 from lowtide.errors import LowtideError
 from lowtide.files import regular
-from lowtide.labels import read_classes
+from lowtide.labels import joint_name, read_classes, secret_names
 
 AnyPath = str | os.PathLike[str]
 _FILE = ("secret", "minimum_group", "approval")
-_SECRET = ("name", "budget", "limits", "every_attacker")
+_SECRET = ("name", "budget", "limits", "every_attacker", "measures")
 _APPROVAL = ("names", "needed")
 _BUDGET = "write nats such as 0.02, bits such as '0.03bits', or right guesses such as '65%'"
 
@@ -40,12 +42,14 @@ class SecretLimits:
         budget: what a plan may allow at most, and its default; `None` where the file leaves it open.
         limits: of an audit, at most one in nats and one in right guesses; upper ends are compared with them.
         every_attacker: the limit of the bound that counts give against every attacker; `None` where none is asked for.
+        measures: limits on measures of leakage, by their keys.
     """
 
     names: tuple[str, ...]
     budget: Budget | None = None
     limits: tuple[Gate, ...] = ()
     every_attacker: Gate | None = None
+    measures: tuple[tuple[str, float], ...] = ()
 
     @property
     def secret(self) -> str | tuple[str, ...]:
@@ -102,17 +106,34 @@ class PolicyFile:
             if len(self.secrets) == 1:
                 return Rules(self, self.secrets[0])
             raise LowtideError(f"{self.path} is about {', '.join(known)}; say which of them is the secret")
-        names = {secret} if isinstance(secret, str) else set(secret) if _are_names(secret) else None
-        if names is None:
+        names = secret_names(secret)
+        if not names:
             raise LowtideError(
                 f"{self.path} knows secrets by name; give the secret as the name of a column, not values"
             )
-        own = next((one for one in self.secrets if set(one.names) == names), None)
+        own = self._entry(names)
         if own is None:
             asked = " + ".join(sorted(names))
             hint = _nearest(asked, known) or f"it is about {', '.join(known)}."
             raise LowtideError(f"{self.path} has no [[secret]] named {asked!r}; {hint} Otherwise add one")
         return Rules(self, own)
+
+    def each_rules(self, secret: Any = None) -> tuple[Any, dict[str, Rules]]:
+        """The secret, by default the only one of the file; and what the file says about it, by name.
+
+        Of several secrets it is what the file says about each of them and about their product; it must say something.
+        """
+        names = secret_names(secret)
+        if len(names) > 1:
+            asked = {joint_name(names): names, **{name: (name,) for name in names}}
+            found = {name: Rules(self, own) for name, one in asked.items() if (own := self._entry(one)) is not None}
+            if found:
+                return secret, found
+        rules = self.rules(secret)
+        return (rules.own.secret if secret is None else secret), {joint_name(rules.own.names): rules}
+
+    def _entry(self, names: Sequence[str]) -> SecretLimits | None:
+        return next((one for one in self.secrets if set(one.names) == set(names)), None)
 
 
 @dataclass(frozen=True)
@@ -180,25 +201,12 @@ def check_reachable(rules: Rules | None, labels: ArrayLike) -> None:
         )
 
 
-def audit_rules(options: dict[str, Any], secret: Any) -> tuple[Any, Rules | None]:
-    """Take the policy file out of the options of an audit: the secret, and what the file says about it."""
+def audit_rules(options: dict[str, Any], secret: Any) -> tuple[Any, dict[str, Rules]]:
+    """Take the policy file out of the options of an audit: the secret, and what the file says about each, by name."""
     path = options.pop("policy_file", None)
     if path is None and secret is None:
         raise LowtideError("an audit needs the secret: the name of a column of the reference, or its values")
-    rules = None if path is None else PolicyFile.load(path).rules(secret)
-    return (rules.own.secret if rules is not None and secret is None else secret), rules
-
-
-def plan_rules(
-    path: AnyPath | None, secret: Any, budget: Budget | float | str | None, kept: float | None
-) -> tuple[Any, Budget | float | str | None]:
-    """The secret and the budget of a plan, under a policy file if there is one."""
-    if path is None and secret is None:
-        raise LowtideError("a plan needs the secret: the name of a column, or its values")
-    if path is None:
-        return secret, budget
-    rules = PolicyFile.load(path).rules(secret)
-    return (rules.own.secret if secret is None else secret), rules.budget_for(budget, kept)
+    return (secret, {}) if path is None else PolicyFile.load(path).each_rules(secret)
 
 
 def check_plan(path: AnyPath | None, card: ReleaseCard) -> ReleaseCard:
@@ -278,7 +286,17 @@ def _read_secret(part: _Part) -> SecretLimits:
         if budget is not None and budget.unit == limit.unit and budget.limit > limit.limit:
             part.refuse("budget", f"a plan may use it up, and then exceeds the limit, {limit}", "lower the budget")
     every = part.budget("every_attacker", part.values["every_attacker"]) if "every_attacker" in part.values else None
-    return SecretLimits(names, budget, tuple(map(_gate, limits)), None if every is None else _gate(every))
+    for_every = None if every is None else _gate(every)
+    return SecretLimits(names, budget, tuple(map(_gate, limits)), for_every, _read_measures(part))
+
+
+def _read_measures(part: _Part) -> tuple[tuple[str, float], ...]:
+    asked = part.table("measures")
+    asked.check_keys(KEYS)
+    for key, value in asked.values.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+            asked.refuse(key, "a limit is a number that is not below 0", "write the largest value that may pass")
+    return tuple((key, float(value)) for key, value in asked.values.items())
 
 
 def read_gate(limit: Gate | Budget | float | str | None) -> Gate | None:
@@ -288,10 +306,6 @@ def read_gate(limit: Gate | Budget | float | str | None) -> Gate | None:
 
 def _gate(budget: Budget) -> Gate:
     return Gate.nats(budget.limit) if budget.unit == "nats" else Gate.accuracy(budget.limit)
-
-
-def _are_names(secret: Any) -> bool:
-    return isinstance(secret, (list, tuple)) and len(secret) > 0 and all(isinstance(one, str) for one in secret)
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:

@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike
 
 from lowtide import modalities
 from lowtide.attack.learning_curve import LearningCurve
-from lowtide.attack.lower_bound import LowerBound, audit_divergence
+from lowtide.attack.lower_bound import LowerBound, audit_divergence, divergence_curve
 from lowtide.attack.panel import AttackReport, attack
+from lowtide.attack.together import PersonHistories
 from lowtide.auditing.added import AddedInformation
 from lowtide.auditing.counting import CountedRelease, WholeRelease, count_release
 from lowtide.auditing.exposure import Exposure
@@ -25,7 +26,7 @@ from lowtide.auditing.utility import AttackOptions, Change, UtilityReport
 from lowtide.auditing.verdict import Gate, Unseen, Verdict, give_verdict
 from lowtide.checks import LowtideError, within
 from lowtide.formatting import html_of, in_ascii, interval, percentages, plain, text_of
-from lowtide.interface import Attack, Circumstances, Estimate, Reported, TextTable
+from lowtide.interface import Attack, Circumstances, DivergenceCurve, Estimate, Reported, TextTable
 from lowtide.protocols import Modality
 
 Row = tuple[str, str, str, str, str, str]
@@ -50,6 +51,8 @@ class AuditReport(Reported):
         gate: what became of every limit; `None` where none was given.
         added: what the release adds to what is known anyway; `None` where nothing is.
         told: what the audit was told besides.
+        together: what several samples of one person tell; `None` where nobody asked.
+        each: where the secret is the product of several, the audit of each by itself; the limits of all are in `gate`.
     """
 
     attacks: AttackReport
@@ -65,6 +68,8 @@ class AuditReport(Reported):
     gate: GateOutcome | None = None
     added: AddedInformation | None = None
     told: Circumstances | None = None
+    together: PersonHistories | None = None
+    each: tuple[AuditReport, ...] = ()
 
     @cached_property
     def exposure(self) -> Exposure:
@@ -74,7 +79,13 @@ class AuditReport(Reported):
     @cached_property
     def measures(self) -> tuple[Measure, ...]:
         """The field's measures, by the strongest attacker's answers; none where it has learnt nothing."""
-        return measure(self.attacks, None if self.told is None else self.told.groups)
+        told = self.told or Circumstances()
+        return measure(self.attacks, told.groups, costs=told.costs)
+
+    @cached_property
+    def profile(self) -> DivergenceCurve:
+        """The divergence in both directions for several ε: by the strongest attacker's answers, and proven."""
+        return divergence_curve(self.attacks)
 
     def table(self) -> list[Row]:
         """One row per attack, as in `HEADER`: retrained attackers first, by what they learn."""
@@ -110,16 +121,24 @@ class AuditReport(Reported):
             "counted": self.counted and self.counted.to_json(),
             "gate": self.gate and self.gate.to_json(),
             "added": self.added and self.added.to_json(),
+            "together": self.together and self.together.to_json(),
+            "profile": asdict(self.profile),
             "measures": measures_json(self.measures),
             "exposure": self.exposure.to_json(),
+            **({"each": {one.secret: one.to_json() for one in self.each}} if self.each else {}),
         }
         plain: dict[str, Any] = json.loads(json.dumps(result, allow_nan=False))
         return plain
 
     def text(self) -> str:
         """A summary to read: the verdict, the attacks, what was counted, divergence, change and utility."""
-        tables = text_of([TextTable("", HEADER, tuple(self.table())), *self.further_tables()])
-        return "\n".join([str(self.verdict), "", tables, "", *self.lines()]).rstrip() + "\n"
+        tables = text_of([self.attack_table(), *self.further_tables()])
+        said = "\n".join([str(self.verdict), "", tables, "", *self.lines()]).rstrip() + "\n"
+        return "\n".join([said, *(f"{heading(one)}\n\n{one.text()}" for one in self.each)])
+
+    def attack_table(self, title: str = "") -> TextTable:
+        """The attacks, as `table` lists them."""
+        return TextTable(title, HEADER, tuple(self.table()))
 
     def lines(self) -> list[str]:
         """Who learnt from how many, the learning curve, counts, divergence, change, utility and limits, a line each."""
@@ -129,16 +148,18 @@ class AuditReport(Reported):
         if self.counted is not None:
             counted = [self.counted.cells_in_words(), self.counted.curve_in_words(plain(self.secret))]
         tails = "" if self.counted is None else self.counted.tails_in_words(plain(self.secret))
-        asked = [] if self.gate is None else self.gate.lines()
+        asked = [] if self.gate is None else self.gate.lines()  # of each secret, where there are several
         said = (*learning, *counted, self._divergence(), tails, self._change(), self._utility(), *asked)
         return [line for line in said if line]
 
     def further_tables(self) -> list[TextTable]:
         """What the release adds, who is exposed, and measures of leakage and of disclosure control."""
         secret, tables = plain(self.secret), [] if self.added is None else [self.added.table()]
-        tables.append(self.exposure.table(secret, "samples" if self.counted is None else self.counted.nouns.rows))
+        rows = "samples" if self.counted is None else self.counted.nouns.rows
+        tables.append(self.exposure.table(secret, rows))
+        tables += [] if self.together is None else [self.together.table(secret, rows)]
         if self.measures:
-            tables.append(measures_table(self.measures, self.attacks.strongest))
+            tables += [measures_table(self.measures, self.attacks.strongest), profile_table(self.profile)]
         return [*tables, *([] if self.counted is None else [self.counted.table(secret)])]
 
     def __str__(self) -> str:
@@ -147,8 +168,9 @@ class AuditReport(Reported):
     def _repr_html_(self) -> str:
         """What `text` says, for a notebook."""
         said = "".join(f"<p>{html.escape(line)}</p>" for line in self.lines())
-        tables = html_of([TextTable("", HEADER, tuple(self.table())), *self.further_tables()])
-        return f"<p>{html.escape(str(self.verdict))}</p>{tables}{said}"
+        tables = html_of([self.attack_table(), *self.further_tables()])
+        each = "".join(f"<p><strong>{html.escape(heading(one))}</strong></p>{one._repr_html_()}" for one in self.each)
+        return f"<p>{html.escape(str(self.verdict))}</p>{tables}{said}{each}"
 
     def _ordered(self) -> list[Attack]:
         retrained = sorted(self.attacks.retrained, key=lambda one: -one.information.value)
@@ -186,6 +208,28 @@ class AuditReport(Reported):
             f"The utility column: models trained on the release predict it to an {name} of "
             f"{_interval(report.best.score)}{clean}; guessing gives {blind}."
         )
+
+
+def profile_table(curve: DivergenceCurve) -> TextTable:
+    """ε and the δ of both directions, a line each."""
+    rows = tuple(
+        (
+            f"{epsilon:g}",
+            in_ascii(interval(curve.forward[k])),
+            f"{curve.forward_proven[k]:.4f}",
+            in_ascii(interval(curve.reverse[k])),
+            f"{curve.reverse_proven[k]:.4f}",
+        )
+        for k, epsilon in enumerate(curve.epsilons)
+    )
+    header = ("epsilon", "delta forward", "at least", "delta reverse", "at least")
+    note = f"What is proven (at least) fails with probability {curve.failure:g} in all."
+    return TextTable("The profile of the divergence", header, rows, note)
+
+
+def heading(one: AuditReport) -> str:
+    """The heading of one of several secrets."""
+    return f"By itself: {plain(one.secret)}"
 
 
 def learning_in_words(curve: LearningCurve) -> str:

@@ -1,4 +1,4 @@
-"""The arguments of every command, as frozen dataclasses whose docstrings are the help, and the flags made from them.
+"""The arguments of commands, as frozen dataclasses whose docstrings are the help, and the flags made from them.
 
 Light: imports no verb.
 """
@@ -15,39 +15,10 @@ from typing import Annotated, Any, Literal, get_type_hints
 import typer
 
 from lowtide import modalities
+from lowtide.cli.flags import JSON_HELP, argument, flag
 from lowtide.options import fields_of
 
 Run = Callable[[Any, dict[str, Any]], None]
-
-
-def argument(help: str, metavar: str) -> Any:
-    """A field of a verb's dataclass that stands at its place on the command line."""
-    return dataclasses.field(metadata={"help": help, "metavar": metavar, "argument": True})
-
-
-def flag(
-    default: Any,
-    help: str,
-    *,
-    name: str | None = None,
-    metavar: str | None = None,
-    shown: str | None = None,
-    least: float | None = None,
-) -> Any:
-    """A field of a verb's dataclass that is an option of the command line.
-
-    Args:
-        default: its value when it is not given; `...` where it must be.
-        help: one line for a person.
-        name: with its dashes; by default that of the field.
-        metavar: what its value is called.
-        shown: what the help shows as default.
-        least: smallest allowed value.
-    """
-    about = {"help": help, "metavar": metavar, "flag": name, "shown": shown, "least": least}
-    if default is ...:
-        return dataclasses.field(metadata={**about, "required": True})
-    return dataclasses.field(default=default, metadata=about)
 
 
 def command(verb: type[Any], run: Run, *, kinds: str | None = None) -> Callable[..., None]:
@@ -82,7 +53,8 @@ def _own_parameter(field: dataclasses.Field[Any], hint: Any) -> inspect.Paramete
     about = field.metadata
     if about.get("argument"):
         info: Any = typer.Argument(help=about["help"], metavar=about["metavar"])
-        return _parameter(field.name, inspect.Parameter.empty, hint, info)
+        left_out = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
+        return _parameter(field.name, left_out, hint, info)
     name = about["flag"] or f"--{field.name.replace('_', '-')}"
     shown = about["shown"] if about["shown"] is not None else True
     info = typer.Option(name, help=about["help"], metavar=about["metavar"], min=about["least"], show_default=shown)
@@ -130,7 +102,6 @@ def _value(value: Any) -> Any:
 
 
 _DATA = "CSV, Parquet, Arrow/Feather or JSON lines, by its suffix; or a folder of images or texts"
-_JSON = "also write the results here; - prints them"
 _POLICY_FILE = "limits to keep, such as lowtide.toml: "
 _DEVICE = "where networks are trained; auto is the first of cuda, mps and cpu that is there"
 Device = Literal["auto", "cpu", "cuda", "mps"]
@@ -154,8 +125,10 @@ class ScanArguments:
     """
 
     data: Path = argument(_DATA, "DATA")
-    secret: str = flag(..., "column to protect, of 2 to 100 values: never released", metavar="COLUMN")
-    json: Path | None = flag(None, _JSON, metavar="FILE")
+    secret: list[str] = flag(
+        ..., "column to protect, of 2 to 100 values: never released (tables: repeat for several)", metavar="COLUMN"
+    )
+    json: Path | None = flag(None, JSON_HELP, metavar="FILE")
     report: Path | None = flag(None, "write an HTML report here", metavar="FILE")
     figures: Path | None = flag(None, "write the report's figures here", metavar="DIR")
     save: Path | None = flag(None, "keep the fitted density here", metavar="DIR")
@@ -187,9 +160,10 @@ class PlanArguments:
         metavar="COLUMN",
         shown="that of --policy-file",
     )
-    budget: str | None = flag(
+    budget: list[str] | None = flag(
         None,
-        "what the release may tell: 0.02 (nats), 0.03bits, 65%; of redraw what one row may, by default 0",
+        "what the release may tell: 0.02 (nats), 0.03bits, 65%; of redraw what one row may, by default 0; of several "
+        "secrets one for all, or for each: sex=0.02 (repeat)",
         shown=_default_budgets(),
     )
     attacker_accuracy: float | None = flag(None, "budget as the share an attacker may guess right")
@@ -220,7 +194,7 @@ class PlanArguments:
     )
     out: Path | None = flag(None, "where to keep the plan; a folder for networks, images and texts", shown="plan.json")
     sign: Path | None = flag(None, "sign the plan with the key in this file, made when there is none", metavar="FILE")
-    json: Path | None = flag(None, _JSON, metavar="FILE")
+    json: Path | None = flag(None, JSON_HELP, metavar="FILE")
     report: Path | None = flag(None, "write an HTML report here", metavar="FILE")
     figures: Path | None = flag(None, "write the report's figures here", metavar="DIR")
     seed: int = flag(0, "of every random draw but the noise of a release")
@@ -235,20 +209,22 @@ class ReleaseArguments:
 
     Example: lowtide release survey.csv --plan plan.lowtide --ids person --out shared.parquet
 
-    Example: lowtide release faces/ --plan faces.lowtide --out shared/ --rename --mapping names.csv
+    Example: lowtide release visits/ --plan plan.lowtide --out shared/ --shards 1000000 --workers 8
 
-    Example: lowtide release tweets.csv --plan tweets.lowtide --out shared.csv
+    Example: lowtide release faces/ --plan faces.lowtide --out shared/ --rename --mapping names.csv
     """
 
     data: Path = argument(_DATA, "DATA")
     plan: Path = flag(..., "made by `lowtide plan`", metavar="PLAN")
     out: Path = flag(..., "the release: a file, whose suffix is its format, or a folder of images")
-    key_file: Path | None = flag(
-        None, "where the key of the noise is kept: never share it", metavar="FILE", shown="noise.key beside the plan"
-    )
+    key_file: Path | None = flag(None, "key of the noise: never share it", metavar="FILE", shown="beside the plan")
     signed_by: Path | None = flag(None, "the key that the plan must be signed with", metavar="FILE")
     fresh_noise: bool = flag(False, "noise that cannot be drawn again: several releases average it away")
-    json: Path | None = flag(None, _JSON, metavar="FILE")
+    workers: int = flag(1, "processes that work on it; the result is the same for any number", least=1)
+    shards: int | None = flag(None, "write a folder of files of so many rows, with a manifest", metavar="ROWS", least=1)
+    engine: Literal["local", "ray"] = flag("local", "where it runs: processes of this machine, or a Ray cluster")
+    address: str | None = flag(None, "of the Ray cluster", shown="this machine")
+    json: Path | None = flag(None, JSON_HELP, metavar="FILE")
     quiet: bool = flag(False, "no progress bars")
 
 
@@ -272,10 +248,14 @@ class AuditArguments:
     secret: list[str] | None = flag(
         None, "column to protect (tables: repeat for several)", metavar="COLUMN", shown="that of --policy-file"
     )
-    fail_above: str | None = flag(
-        None, "exit 1 unless attacks tell at most this, at the upper end: 0.05, 0.03bits, 55%"
+    fail_above: list[str] | None = flag(
+        None,
+        "exit 1 unless attacks tell at most this, at the upper end: 0.05, 0.03bits, 55%; of several secrets for all, "
+        "or for each: sex=0.05 (repeat)",
+        metavar="LIMIT",
     )
     policy_file: Path | None = flag(None, _POLICY_FILE + "exit 1 unless every one of them is kept", metavar="FILE")
+    costs: Path | None = flag(None, "CSV of what guesses (rows) cost at each class (columns)", metavar="FILE")
     junit: Path | None = flag(None, "write a test case for each limit here, as JUnit XML", metavar="FILE")
     summary: Path | None = flag(None, "write a page of Markdown here, for a pipeline; - prints it", metavar="FILE")
     utility: str | None = flag(None, "column that should still be predicted", metavar="COLUMN")
@@ -286,40 +266,12 @@ class AuditArguments:
     accept: list[str] | None = flag(
         None, "a column that nobody judges, and that the gate passes over (repeat)", metavar="COLUMN"
     )
-    json: Path | None = flag(None, _JSON, metavar="FILE")
+    json: Path | None = flag(None, JSON_HELP, metavar="FILE")
     report: Path | None = flag(None, "write an HTML report here", metavar="FILE")
     figures: Path | None = flag(None, "write the report's figures here", metavar="DIR")
     seed: int = flag(0, "of every random draw")
     device: Device = flag("cpu", _DEVICE)
     quiet: bool = flag(False, "no progress bars")
-
-
-@dataclass(frozen=True, kw_only=True)
-class WarnArguments:
-    """Which words of a text give its writer away, what a reader would believe, and what to write instead.
-
-    The text is read here and goes nowhere.
-
-    Example: lowtide scan tweets.csv --text text --secret party --save party.lowtide
-
-    Example: lowtide warn --model party.lowtide "We must act on climate now"
-    """
-
-    text: str = argument("in quotes; - reads it from the standard input", "TEXT")
-    model: Path = flag(..., "made by `lowtide scan --save`", metavar="DIR")
-    budget: str = flag("0.5", "what the text may tell about any class: 0.5 (nats) or 0.7bits")
-    json: Path | None = flag(None, _JSON, metavar="FILE")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExportArguments:
-    """Export a model of texts to ONNX, so that a page or a phone can warn without sending text anywhere.
-
-    Example: lowtide export party.lowtide --out party-onnx
-    """
-
-    model: Path = argument("made by `lowtide scan --save`", "MODEL")
-    out: Path = flag(..., "a folder for the weights and the vocabulary", metavar="DIR")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -330,7 +282,7 @@ class ShowArguments:
     """
 
     card: Path = argument("a release card", "CARD")
-    json: Path | None = flag(None, _JSON, metavar="FILE")
+    json: Path | None = flag(None, JSON_HELP, metavar="FILE")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -364,21 +316,29 @@ class ReviewArguments:
     date: str | None = flag(None, "when, as YYYY-MM-DD", metavar="DATE", shown="today")
     expires: str | None = flag(None, "the last day on which an approval holds, as YYYY-MM-DD", metavar="DATE")
     policy_file: Path | None = flag(None, "refuse a name that it does not have", metavar="FILE")
-    json: Path | None = flag(None, _JSON, metavar="FILE")
+    json: Path | None = flag(None, JSON_HELP, metavar="FILE")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DemoArguments:
-    """The whole job on a real survey: scan, plan, release, audit, report. Needs the extra `demo`.
+    """The whole job on data that needs no download: scan, plan, release, audit, report.
 
-    The 1996 American National Election Study (944 people, public domain): the secret is the vote, and the release
-    should still predict incomes.
+    `table` is the 1996 American National Election Study (944 people, public domain; needs the extra `demo`): the secret
+    is the vote, the release should still predict incomes, and redrawing values stands beside hiding columns. `faces`
+    are drawn and smile or not, `texts` are generated posts of people from the coast and from the hills.
 
-    Example: lowtide demo --out out/demo
+    Example: lowtide demo
+
+    Example: lowtide demo faces --out out/faces
     """
 
-    out: Path = flag(Path("out/demo"), "where to write", metavar="DIR")
-    budget: str = flag("0", "what one row may tell for a vote, in nats; a larger one changes fewer values")
-    json: Path | None = flag(None, _JSON, metavar="FILE")
+    kind: Literal["table", "faces", "texts"] = argument("table, faces or texts", "KIND", "table")
+    out: Path | None = flag(None, "where to write", metavar="DIR", shown="out/demo, out/demo-faces or out/demo-texts")
+    budget: str | None = flag(
+        None,
+        "what one row, image or text may tell, in nats; of a table the most that a row may tell for a vote",
+        shown="0 for the table, else that of the kind",
+    )
+    json: Path | None = flag(None, JSON_HELP, metavar="FILE")
     seed: int = flag(0, "of every random draw")
     quiet: bool = flag(False, "no progress bars")

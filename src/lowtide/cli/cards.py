@@ -3,15 +3,13 @@
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from lowtide.cli.arguments import ReviewArguments, ShowArguments, VerifyArguments
 from lowtide.cli.console import check_outputs, emit_json, say, say_page
 from lowtide.cli.endings import GATE_FAILED
 from lowtide.disclose.card import ReleaseCard
-from lowtide.disclose.review import NOBODY_ASKED, Approval, make_decision
+from lowtide.disclose.decided_card import decide
+from lowtide.disclose.review import NOBODY_ASKED, Approval
 from lowtide.errors import LowtideError
-from lowtide.files import Staging
 
 
 def show(said: ShowArguments, _: dict[str, Any]) -> None:
@@ -35,7 +33,7 @@ def verify(said: VerifyArguments, _: dict[str, Any]) -> None:
     why = why_refused(card, said.data, plan_digest=digest, approval=_approval(said.policy_file))
     if why is not None:
         say(f"{said.data} {why} ({said.card})")
-        raise typer.Exit(GATE_FAILED)
+        raise SystemExit(GATE_FAILED)
     say(f"{said.data} is the release that {said.card} was written for")
     for decision in card.decisions:
         say(f"{decision}.")
@@ -56,24 +54,13 @@ def review(said: ReviewArguments, _: dict[str, Any]) -> None:
         raise LowtideError(f"{said.card} is not the card for machines; give the file that ends in .card.json")
     page = said.card.with_suffix(".md")
     check_outputs({"card": said.card, "page of the card": page, "policy file": said.policy_file}, {"--json": said.json})
-    card = ReleaseCard.load(said.card)
     approvers = _approval(said.policy_file).names
     if approvers and said.name.strip() not in approvers:
         raise LowtideError(
             f"{said.name!r} is not among those who approve by {said.policy_file}: {', '.join(approvers)}; give one of "
             "these names"
         )
-    if card.edited_since is not None:
-        raise LowtideError(
-            f"{said.card} was edited after the decision of {card.edited_since.name} on {card.edited_since.date}; take "
-            "the card that was reviewed, or remove its decisions and have it reviewed again"
-        )
-    decision = make_decision(said.decision, said.name, note=said.note, day=said.date, expires=said.expires)
-    reviewed = card.reviewed(decision)
-    with Staging(said.card) as staging:
-        for place, content in zip((said.card, page), reviewed.files().values(), strict=True):
-            staging(place).write_text(content, encoding="utf-8")
-        staging.commit()
+    reviewed = decide(said.card, said.decision, said.name, note=said.note, day=said.date, expires=said.expires)
     say(f"{reviewed.decisions[-1]}.")
     say(f"card: {said.card}")
     say(f"card: {page}")

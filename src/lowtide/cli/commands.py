@@ -1,40 +1,24 @@
 """The commands that compute: each checks what it would write, calls a verb, prints the result and writes it."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import typer
-from rich.text import Text
-
 from lowtide import verbs
 from lowtide.auditing.gate import junit, summary
-from lowtide.auditing.policy_file import plan_rules
-from lowtide.auditing.report import HEADER, AuditReport
+from lowtide.auditing.report import AuditReport, heading
+from lowtide.auditing.several import plan_budgets, planned_budget
 from lowtide.bundles import check_bundle_place
 from lowtide.cli import arguments, console
 from lowtide.cli.console import check_outputs, emit_json, naming, note, out, say, show_progress, write_report
 from lowtide.cli.endings import GATE_FAILED
-from lowtide.density.artefact import Density
 from lowtide.disclose.budget import Budget
 from lowtide.disclose.noise import KEY_NAME
 from lowtide.disclose.plan_file import Plan, Release, card_paths, check_plan_place
 from lowtide.errors import LowtideError
 from lowtide.files import write_whole
-from lowtide.formatting import printable
-from lowtide.interface import NATS_PER_BIT, TextTable
 from lowtide.report.console import print_tables
-from lowtide.table_files.writing import Writer
-from lowtide.texts.onnx_export import export_onnx
 
 _SHARED = ("kept", "epsilon", "delta", "lam", "certify", "strict", "steps", "device")
-_STRONG, _WEAK = 0.15, 0.03  # shares of the evidence in a text, from which on a word is shown as telling
-_MOST = 12  # words in the table
-# The 1996 American National Election Study: who would vote for Clinton (0) or Dole (1).
-_NAMES = {"TVnews": "tv_news", "selfLR": "own_place", "ClinLR": "clinton_place", "DoleLR": "dole_place", "PID": "party"}
-_LEFT_OUT = ("logpopul",)  # a copy of another column
-_STEPS = 400
 
 
 def scan(said: arguments.ScanArguments, given: dict[str, Any]) -> None:
@@ -46,7 +30,7 @@ def scan(said: arguments.ScanArguments, given: dict[str, Any]) -> None:
             check_bundle_place(said.save)
     found = verbs.scan(
         said.data,
-        said.secret,
+        _secret(said.secret),
         steps=said.steps,
         device=said.device,
         seed=said.seed,
@@ -68,8 +52,14 @@ def plan(said: arguments.PlanArguments, given: dict[str, Any]) -> None:
     """Plan, print, and write what was asked for."""
     modality = verbs.kind_of(said.data, "plan", given)
     shared = {name: getattr(said, name) for name in _SHARED if getattr(said, name) is not None}
-    secret, budget = plan_rules(said.policy_file, _secret(said.secret), _budget(said), said.kept)
-    asked = {**shared, **given, "budget": budget, "mechanism": said.mechanism, "hide": said.hide}
+    secret, budgets = plan_budgets(said.policy_file, _secret(said.secret), _budget(said), said.kept)
+    asked = {
+        **shared,
+        **given,
+        "budget": planned_budget(budgets, secret),
+        "mechanism": said.mechanism,
+        "hide": said.hide,
+    }
     weights = modality.plan_weights(said.policy or modality.policy_for(asked, None))
     if weights is None and given.get("fill"):
         weights = "--fill"
@@ -83,7 +73,7 @@ def plan(said: arguments.PlanArguments, given: dict[str, Any]) -> None:
     made = verbs.plan(
         said.data,
         secret,
-        budget=budget,
+        budget=budgets or None,
         policy_file=said.policy_file,
         keep=tuple(said.keep or ()),
         hide=tuple(said.hide or ()),
@@ -116,20 +106,21 @@ def _secret(names: list[str] | None) -> str | tuple[str, ...] | None:
     return None if not names else names[0] if len(names) == 1 else tuple(names)
 
 
-def _budget(said: arguments.PlanArguments) -> Budget | None:
-    if said.budget is not None and said.attacker_accuracy is not None:
+def _budget(said: arguments.PlanArguments) -> Budget | list[str] | None:
+    if said.budget and said.attacker_accuracy is not None:
         raise LowtideError("give --budget or --attacker-accuracy, not both")
     if said.attacker_accuracy is not None:
         return Budget.accuracy(said.attacker_accuracy)
-    return None if said.budget is None else Budget.read(said.budget)
+    return said.budget
 
 
 def release(said: arguments.ReleaseArguments, given: dict[str, Any]) -> None:
     """Release, and print what was written."""
     made = Plan.load(said.plan, signed_by=said.signed_by)
-    files: dict[str, Path | None] = {"--json": said.json, **verbs.outputs_of(made, said.out, given)}
+    sharded = said.shards is not None
+    files: dict[str, Path | None] = {"--json": said.json, **verbs.outputs_of(made, said.out, given, sharded=sharded)}
     folders: dict[str, Path | None] = {}
-    (files if said.out.suffix and not said.out.is_dir() else folders)["--out"] = said.out
+    (files if said.out.suffix and not said.out.is_dir() and not sharded else folders)["--out"] = said.out
     key = said.key_file if said.key_file or said.fresh_noise else said.plan.resolve().parent / KEY_NAME
     reads = {"data": said.data, "plan": said.plan, "key": key, "signing key": said.signed_by}
     check_outputs(reads, files, folders=folders)
@@ -139,6 +130,10 @@ def release(said: arguments.ReleaseArguments, given: dict[str, Any]) -> None:
         said.out,
         key_file=key,
         fresh_noise=said.fresh_noise,
+        workers=said.workers,
+        shards=said.shards,
+        engine=said.engine,
+        address=said.address,
         progress=show_progress(said.quiet),
         **given,
     )
@@ -162,7 +157,7 @@ def audit(said: arguments.AuditArguments, given: dict[str, Any]) -> None:
     beside = {f"{name} of the release": path for name, path in card_paths(said.release).items()}
     reads = {"release": said.release, "reference": said.reference, "plan": said.plan, "card": said.card}
     check_outputs(
-        {**reads, **beside, "policy file": said.policy_file, **console.files_among(given)},
+        {**reads, **beside, "policy file": said.policy_file, "costs": said.costs, **console.files_among(given)},
         {"--json": said.json, "--report": said.report, "--junit": said.junit, "--summary": said.summary},
         folders={"--figures": said.figures},
     )
@@ -178,6 +173,7 @@ def audit(said: arguments.AuditArguments, given: dict[str, Any]) -> None:
         attackers=tuple(said.attacker) if said.attacker else None,
         accept=tuple(said.accept or ()),
         policy_file=said.policy_file,
+        costs=said.costs,
         device=said.device,
         epsilon=said.epsilon,
         seed=said.seed,
@@ -189,12 +185,12 @@ def audit(said: arguments.AuditArguments, given: dict[str, Any]) -> None:
     write_report(found, said.report, said.figures)
     _write_evidence(found, said)
     if found.gate is not None and not found.gate.passed:
-        raise typer.Exit(GATE_FAILED)
+        raise SystemExit(GATE_FAILED)
 
 
 def _check_evidence(said: arguments.AuditArguments) -> None:
     """Refuse, before the long work, evidence that could not be written."""
-    if said.junit is not None and said.fail_above is None and said.policy_file is None:
+    if said.junit is not None and not said.fail_above and said.policy_file is None:
         raise LowtideError(
             "--junit has a test case for each limit, and there is none; give --policy-file or --fail-above"
         )
@@ -218,151 +214,11 @@ def _write_evidence(found: AuditReport, said: arguments.AuditArguments) -> None:
 
 
 def print_audit(found: AuditReport) -> None:
-    """The attacks as a table, the verdict in words."""
-    print_tables([TextTable("Attacks on rows no attacker was trained on", HEADER, tuple(found.table()))])
-    print_tables(found.further_tables())
+    """The attacks as a table, the verdict in words; of several secrets first their product, then each by itself."""
+    print_tables([found.attack_table("Attacks on rows no attacker was trained on"), *found.further_tables()])
     console.say_page("\n".join(found.lines()))
     say("")
     say(str(found.verdict), bold=True)
-
-
-def warn(said: arguments.WarnArguments, _: dict[str, Any]) -> None:
-    """Explain the text, and say what to leave out."""
-    check_outputs({"model": said.model}, {"--json": said.json})
-    text = sys.stdin.read().strip() if said.text == "-" else said.text
-    found = verbs.warn(text, open_model(said.model), budget=said.budget)
-    print_warning(found)
-    emit_json(said.json, found.to_json)
-
-
-def open_model(path: Path) -> Density:
-    """A density of texts."""
-    density = Density.load(path)
-    if density.encoder.kind != "texts":
-        raise LowtideError(
-            f"{path} does not hold a model of texts; make one with `lowtide scan … --text COLUMN --save DIR`"
-        )
-    return density
-
-
-def print_warning(found: Any) -> None:
-    """The text with its telling words marked, what they tell, and the remedy."""
-    out.print(marked(found), soft_wrap=True)
-    out.print()
-    if not found.words:
-        say("The model knows none of these words; to other readers they may tell something.")
-        return
-    labels = [printable(str(label)) for label in found.labels]
-    ranked = sorted(found.words, key=lambda word: -abs(word.shapley[found.about]))[:_MOST]
-    table = TextTable(
-        f"What words tell about {labels[found.about]}, in bits (above 0: towards it)",
-        ("word", "in any order", "in reading order"),
-        tuple(
-            (printable(word.term), _signed(word.shapley[found.about]), _signed(word.conditional[found.about]))
-            for word in sorted(ranked, key=lambda word: word.places)
-        ),
-    )
-    print_tables([table])
-    pairs = zip(labels, found.prior, found.posterior, strict=True)
-    beliefs = ", ".join(f"{label} {before:.0%} → {after:.0%}" for label, before, after in pairs)
-    say(f"What a reader with this model believes, before and after: {beliefs}.")
-    if found.unknown:
-        some = "1 word is" if len(found.unknown) == 1 else f"{len(found.unknown):,} words are"
-        say(f"{some} unknown to the model, counted as telling nothing.")
-    _print_remedy(found)
-
-
-def marked(found: Any) -> Text:
-    """The text for a terminal: words towards the class bold and red, away from it blue, strong ones underlined."""
-    result = Text()
-    for span in found.spans():
-        share = span.share or 0.0
-        style = "" if abs(share) < _WEAK else "bold red" if share > 0 else "blue"
-        result.append(printable(span.text), style=f"{style} underline" if abs(share) >= _STRONG else style)
-    return result
-
-
-def _print_remedy(found: Any) -> None:
-    remedy = found.remedy
-    if remedy is None:
-        return
-    bits, limit = remedy.before / NATS_PER_BIT, remedy.budget / NATS_PER_BIT
-    if not remedy.needed:
-        say(f"It moves the belief in no class by more than {bits:.2f} bits, within the budget of {limit:.2f}.")
-        return
-    which = "the fewest words that do" if remedy.smallest else "maybe not the fewest words that do"
-    say(f"It moves the belief in a class by {bits:.2f} bits; the budget is {limit:.2f}. To keep it ({which}):")
-    for word, offers in zip(remedy.words, remedy.suggestions, strict=True):
-        instead = f", or write {' or '.join(printable(one) for one in offers)}" if offers else ""
-        say(f"  leave out {printable(word)}{instead}")
-    left = remedy.removed.leak / NATS_PER_BIT
-    say(f"without ({left:.2f} bits): {printable(remedy.removed.text)}")
-    if remedy.replaced is not None:
-        left = remedy.replaced.leak / NATS_PER_BIT
-        say(f"instead ({left:.2f} bits): {printable(remedy.replaced.text)}")
-    else:
-        say("No neutral words for them were found in the texts that the model was fitted on.")
-
-
-def _signed(nats: float) -> str:
-    return f"{nats / NATS_PER_BIT:+.3f}"
-
-
-def export(said: arguments.ExportArguments, _: dict[str, Any]) -> None:
-    """Export, and say what the export holds."""
-    check_outputs({"model": said.model}, {}, folders={"--out": said.out})
-    say(f"exported: {export_onnx(open_model(said.model), said.out)}")
-    note(f"{said.out} holds labels of the secret, and words of the texts that the model was fitted on")
-
-
-def demo(said: arguments.DemoArguments, _: dict[str, Any]) -> None:
-    """Scan, plan, release and audit the survey; ends with the path of the report."""
-    folder, progress = said.out, show_progress(said.quiet)
-    check_outputs({}, {"--json": said.json}, folders={"--out": folder})
-    folder.mkdir(parents=True, exist_ok=True)
-    survey, plan, shared = folder / "survey.csv", folder / "plan.lowtide", folder / "shared.csv"
-    table = load_survey()
-    table = table.append_column("person", pa.array(range(1, len(table) + 1)))  # what tells rows apart
-    with Writer(survey, table.schema) as writer:
-        writer.write(table)
-    out.rule("scan")
-    found = verbs.scan(survey, "vote", steps=_STEPS, seed=said.seed, progress=progress)
-    print_tables(found.tables())
-    out.rule("plan")
-    made = verbs.plan(
-        survey, "vote", budget=said.budget, utility="income", steps=_STEPS, seed=said.seed, progress=progress
-    )
-    print_plan(made)
-    made.save(plan)
-    note(f"keep {plan.name} inside: {made.view.private}")
-    out.rule("release")
-    done = verbs.release(survey, plan, shared, ids="person", progress=progress)
-    say(str(done))
-    out.rule("audit")
-    audited = verbs.audit(shared, survey, "vote", utility="income", plan=made, seed=said.seed, progress=progress)
-    print_audit(audited)
-    written = audited.write_report(folder / "report.html", figures=folder / "figures", scan=found)
-    emit_json(
-        said.json,
-        lambda: {
-            "scan": found.to_json(),
-            "plan": made.to_json(),
-            "card": done.to_json(),
-            "audit": audited.to_json(),
-        },
-    )
-    out.rule("files")
-    for path in (survey, plan, *done.written.values(), *written):
-        say(str(path))
-    say(f"report: {(folder / 'report.html').resolve()}", bold=True)
-
-
-def load_survey() -> pa.Table:
-    """The survey that ships with statsmodels."""
-    try:
-        from statsmodels.datasets import anes96  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        raise LowtideError("the demo needs statsmodels, which is not there: pip install lowtide[demo]") from error
-    frame = anes96.load_pandas().data.drop(columns=list(_LEFT_OUT)).rename(columns=_NAMES)
-    whole = [name for name in frame.columns if (frame[name] == frame[name].round()).all()]
-    return pa.Table.from_pandas(frame.astype(dict.fromkeys(whole, "int64")), preserve_index=False)
+    for one in found.each:
+        out.rule(heading(one))
+        print_audit(one)

@@ -1,6 +1,8 @@
 """What the commands share: printing, notes, errors and exit codes."""
 
 import functools
+import importlib
+import io
 import json
 import os
 import signal
@@ -13,7 +15,6 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, ParamSpec, TextIO, TypeVar
 
-import typer
 from rich.console import Console
 from rich.text import Text
 
@@ -77,15 +78,31 @@ def reported(verb: Callable[P, R]) -> Callable[P, R]:
                 warnings.filterwarnings("always", category=UserWarning)
                 warnings.showwarning = _note_warning
                 return verb(*args, **kwargs)
-        except typer.Exit:
-            raise
         except _Ended as error:
             err.print(endings.STOPPED, soft_wrap=True)
-            raise typer.Exit(error.code) from error
+            raise SystemExit(error.code) from error
         except (Exception, KeyboardInterrupt) as error:
-            raise typer.Exit(_explain(error)) from error
+            raise SystemExit(_explain(error)) from error
 
     return run
+
+
+def run_later(module: str, name: str) -> Callable[[Any, dict[str, Any]], None]:
+    """A command of a module of this package, which is imported when the command is called."""
+
+    @reported
+    def run(said: Any, given: dict[str, Any]) -> None:
+        with results_alone(getattr(said, "json", None)):
+            getattr(importlib.import_module(f"lowtide.cli.{module}"), name)(said, given)
+
+    return run
+
+
+def print_whatever() -> None:
+    """Print signs that a terminal does not have as question marks: without Greek letters is not a reason to stop."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def note(text: str) -> None:

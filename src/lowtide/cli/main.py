@@ -1,18 +1,18 @@
 """The program `lowtide`. Commands are imported when they run, so that `lowtide --help` answers at once."""
 
-import importlib
-import io
 import runpy
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 import lowtide
 from lowtide.cli import arguments
-from lowtide.cli.arguments import Run, command
-from lowtide.cli.console import DEBUG, out, reported, results_alone
+from lowtide.cli.arguments import command
+from lowtide.cli.console import DEBUG, out, print_whatever, reported, run_later
+from lowtide.cli.studio_arguments import StudioArguments
+from lowtide.cli.text_arguments import ExportArguments, LspArguments, WarnArguments
 from lowtide.errors import LowtideError
 
 app = typer.Typer(
@@ -25,29 +25,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-def _later(module: str, name: str) -> Run:
-    """A command of a module of this package, which is imported when the command is called."""
-
-    @reported
-    def run(said: Any, given: dict[str, Any]) -> None:
-        with results_alone(getattr(said, "json", None)):
-            getattr(importlib.import_module(f"lowtide.cli.{module}"), name)(said, given)
-
-    return run
-
-
-app.command("scan")(command(arguments.ScanArguments, _later("commands", "scan"), kinds="scan"))
-app.command("plan")(command(arguments.PlanArguments, _later("commands", "plan"), kinds="plan"))
-app.command("release")(command(arguments.ReleaseArguments, _later("commands", "release"), kinds="release"))
-app.command("audit")(command(arguments.AuditArguments, _later("commands", "audit"), kinds="audit"))
-app.command("warn")(command(arguments.WarnArguments, _later("commands", "warn")))
-app.command("export")(command(arguments.ExportArguments, _later("commands", "export")))
-app.command("show")(command(arguments.ShowArguments, _later("cards", "show")))
-app.command("verify")(command(arguments.VerifyArguments, _later("cards", "verify")))
-app.command("review")(command(arguments.ReviewArguments, _later("cards", "review")))
-app.command("demo")(command(arguments.DemoArguments, _later("commands", "demo")))
+app.command("scan")(command(arguments.ScanArguments, run_later("commands", "scan"), kinds="scan"))
+app.command("plan")(command(arguments.PlanArguments, run_later("commands", "plan"), kinds="plan"))
+app.command("release")(command(arguments.ReleaseArguments, run_later("commands", "release"), kinds="release"))
+app.command("audit")(command(arguments.AuditArguments, run_later("commands", "audit"), kinds="audit"))
+app.command("warn")(command(WarnArguments, run_later("warnings", "warn")))
+app.command("export")(command(ExportArguments, run_later("exports", "export")))
+app.command("show")(command(arguments.ShowArguments, run_later("cards", "show")))
+app.command("verify")(command(arguments.VerifyArguments, run_later("cards", "verify")))
+app.command("review")(command(arguments.ReviewArguments, run_later("cards", "review")))
+app.command("lsp")(command(LspArguments, run_later("editors", "lsp")))
+app.command("studio")(command(StudioArguments, run_later("studio", "studio")))
+app.command("demo")(command(arguments.DemoArguments, run_later("demos", "demo")))
 
 
 def _version(asked: bool) -> None:
@@ -68,9 +57,7 @@ def main(
     Example: lowtide scan survey.csv --secret vote
     """
     DEBUG.set(debug)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without Greek letters is not a reason to stop
+    print_whatever()
 
 
 @app.command(
@@ -86,7 +73,7 @@ def reproduce(
     """
     if name in ("-h", "--help"):
         typer.echo(context.get_help())
-        raise typer.Exit
+        return
     folder = Path(lowtide.__file__).parents[2] / "experiments"
     known = sorted(path.stem for path in folder.glob("*.py") if "def main" in path.read_text(encoding="utf-8"))
     if not known:

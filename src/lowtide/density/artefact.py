@@ -7,20 +7,19 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
-from scipy import sparse
 
 from lowtide import modalities
 from lowtide.bundles import read_bundle, write_bundle
 from lowtide.checks import LowtideError, check_rows, count
 from lowtide.density.critics import CRITICS
-from lowtide.density.critics.base import Critic, Disclosures, Masked
-from lowtide.density.objectives import information_of, normalise
+from lowtide.density.critics.base import Array, Critic, Disclosures, Masked, normalise
+from lowtide.density.objectives import information_of
+from lowtide.extras import sparse
 from lowtide.features import Features
 from lowtide.interface import Estimate
 from lowtide.labels import Classes, Label
-from lowtide.types import Floats, Ints
+from lowtide.types import Floats, Floats32, Ints
 
 _CHUNK = 1 << 24  # floats that a batch of prefixes may hold at once
 _ENCODER = "encoder."  # how the tensors of an encoder begin
@@ -89,7 +88,7 @@ class Encoder(Protocol):
         """What the modality rebuilds it from, besides the tensors; plain JSON values."""
         ...
 
-    def tensors(self) -> dict[str, torch.Tensor]:
+    def tensors(self) -> dict[str, Array]:
         """Its arrays."""
         ...
 
@@ -155,9 +154,9 @@ class Density:
         if seen.ndim == 2 and len(seen) != rows.shape[0]:
             raise LowtideError(f"mask has {len(seen)} rows and X {rows.shape[0]}; give one mask, or one per row")
 
-        def score(part: Any, place: slice) -> torch.Tensor:
+        def score(part: Any, place: slice) -> Array:
             mine = seen[place] if seen.ndim == 2 else np.broadcast_to(seen, (part.shape[0], len(self.features)))
-            return self.critic.scores(part, torch.from_numpy(np.array(mine)))
+            return self.critic.scores(part, np.array(mine))
 
         return self._by_chunks(rows, score, width=max(_width(rows), len(self.features)))
 
@@ -165,12 +164,12 @@ class Density:
         """`i(s; x_j)` of each feature by itself, (n, m, |S|); of tables at a cost that grows with m, not with m²."""
         rows, m = self.encoder.encode(x), len(self.features)
 
-        def score(part: Any, _: slice) -> torch.Tensor:
+        def score(part: Any, _: slice) -> Array:
             if isinstance(self.critic, Masked):
                 nothing = Disclosures(self.critic, part)
-                return torch.stack([nothing.scores(j) for j in range(m)], dim=1)
-            masks = torch.eye(m, dtype=torch.bool)
-            return torch.stack([self.critic.scores(part, mask.expand(part.shape[0], m)) for mask in masks], dim=1)
+                return np.stack([nothing.scores(j) for j in range(m)], axis=1)
+            masks = np.eye(m, dtype=bool)
+            return np.stack([self.critic.scores(part, np.tile(mask, (part.shape[0], 1))) for mask in masks], axis=1)
 
         return self._by_chunks(rows, score, width=self._prefix_width(rows, m))
 
@@ -248,7 +247,7 @@ class Density:
         config, tensors = read_bundle(Path(path))
         return cls.from_parts(config, tensors, path)
 
-    def parts(self) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+    def parts(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """The density as plain JSON and tensors."""
         own = self.features == self.encoder.features()
         config = {
@@ -265,7 +264,7 @@ class Density:
         return config, {**self.critic.tensors(), **kept}
 
     @classmethod
-    def from_parts(cls, config: dict[str, Any], tensors: dict[str, torch.Tensor], where: str | Path) -> Density:
+    def from_parts(cls, config: dict[str, Any], tensors: dict[str, Array], where: str | Path) -> Density:
         """Rebuild what `parts` took apart; `where` it came from is for the error message."""
         try:
             modality = modalities.get(_kind(config["encoder"]))
@@ -292,7 +291,7 @@ class Density:
         except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RuntimeError) as error:
             raise LowtideError(f"{where} lacks or garbles a part of a density; save it again") from error
 
-    def _prefixes(self, rows: Any, order: torch.Tensor | None) -> Floats:
+    def _prefixes(self, rows: Any, order: Ints | None) -> Floats:
         width = self._prefix_width(rows, len(self.features))
         return self._by_chunks(rows, lambda part, _: self.critic.prefix_scores(part, order), width=width)
 
@@ -302,9 +301,8 @@ class Density:
 
     def _along(self, rows: Any, player: Ints, order: Ints) -> Floats:
         """Conditionals along an order of the players, shared evenly by the features (m,) of each player."""
-        along = torch.from_numpy(order)
         width = self._prefix_width(rows, len(order))
-        scores = self._by_chunks(rows, lambda part, _: self.critic.player_scores(part, along), width=width)
+        scores = self._by_chunks(rows, lambda part, _: self.critic.player_scores(part, order), width=width)
         steps = np.diff(scores, axis=1)
         result = np.empty_like(steps)
         result[:, order] = steps
@@ -313,32 +311,31 @@ class Density:
     def _present(self, rows: Any) -> TermConditionals:
         """Conditionals of the present terms of sparse rows, without ever making them dense."""
         where = rows.indptr.astype(np.intp), rows.indices.astype(np.intp)
-        log_prior = torch.from_numpy(np.log(self.classes.prior)).float()
+        log_prior: Floats32 = np.log(self.classes.prior).astype(np.float32)
         nothing = sparse.csr_array((1, rows.shape[1]), dtype=np.float32)
-        with torch.no_grad():
-            present = self.critic.present_scores(rows)
-            scores = torch.cat([self.critic.scores(nothing), present])
-            scores = normalise(scores, log_prior) if self.critic.normalised else scores
-        running = scores.clamp(-self.trim, self.trim)
+        present = self.critic.present_scores(rows)
+        scores = np.concatenate([self.critic.scores(nothing), present])
+        scores = normalise(scores, log_prior) if self.critic.normalised else scores
+        running = scores.clip(-self.trim, self.trim)
         # The first entry of every row follows an empty prefix, whose density is 0, or what the paper's recipe says.
-        before = running[:-1].clone()
-        before[torch.from_numpy(rows.indptr[:-1][np.diff(rows.indptr) > 0].astype(np.int64))] = running[0]
-        return TermConditionals(*where, (running[1:] - before).double().numpy())
+        before = running[:-1].copy()
+        before[rows.indptr[:-1][np.diff(rows.indptr) > 0]] = running[0]
+        return TermConditionals(*where, (running[1:] - before).astype(np.float64))
 
-    @torch.no_grad()
     def _by_chunks(self, rows: Any, score: Any, *, width: int) -> Floats:
         """Score rows in chunks that fit in memory, then normalise and trim."""
-        log_prior = torch.from_numpy(np.log(self.classes.prior))
+        log_prior = np.log(self.classes.prior)
         settle = normalise if self.critic.normalised else lambda scores, _: scores
         size = max(1, _CHUNK // max(1, width))
-        parts = []
+        parts: list[Floats] = []
         for start in range(0, rows.shape[0], size):
             place = slice(start, start + size)
             part = rows[place]
             if isinstance(rows, np.ndarray):
-                part = torch.from_numpy(np.array(part, dtype=np.float32))
-            parts.append(settle(score(part, place), log_prior).clamp(-self.trim, self.trim))
-        return torch.cat(parts).double().numpy()
+                part = np.array(part, dtype=np.float32)
+            settled = settle(score(part, place), log_prior).clip(-self.trim, self.trim)
+            parts.append(np.asarray(settled, dtype=np.float64))
+        return np.concatenate(parts)
 
 
 def _width(rows: Any) -> int:

@@ -8,23 +8,23 @@ whole critic is kept only if it beats g = 0 on rows that chose nothing else. Row
 are held out together, or a writer's habits would pass for what is common to a class.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from scipy import sparse
 from scipy.optimize import minimize, minimize_scalar
 from scipy.stats import t as student
-from torch import Tensor
 
 from lowtide.checks import LowtideError, check_shape
 from lowtide.density.artefact import FitReport
 from lowtide.density.bag_regression import PENALTIES, regress
-from lowtide.density.bag_training import BATCH, BagData, BagTrainer, Kept, TermStart
-from lowtide.density.critics.bag import WEIGHTINGS, Bag, Weighting, average, log_odds
-from lowtide.density.critics.base import Critic, Null
-from lowtide.density.objectives import Checkpoints, Options, fingerprint, normalise, nothing_found
+from lowtide.density.critics.bag import WEIGHTINGS, Bag, Weighting, Weights, average, log_odds
+from lowtide.density.critics.base import Critic, Null, normalise
+from lowtide.density.objectives import Checkpoints, Options, fingerprint, nothing_found
+from lowtide.extras import has_torch, optional, torch
 from lowtide.features import Features
 from lowtide.interface import Estimate
 from lowtide.labels import Classes
@@ -32,8 +32,14 @@ from lowtide.progress import progress_bar
 from lowtide.splits import grouped_folds
 from lowtide.types import Floats, Ints
 
+if TYPE_CHECKING:
+    from lowtide.density import bag_training
+else:
+    bag_training = optional("lowtide.density.bag_training")
+
 Sparse = Any  # scipy.sparse.csr_array, which carries no types
 
+BATCH = 512
 _PARTS = 8  # an eighth of the rows says when to stop, another validates
 _MEMBERS = 4  # networks, each trained on its own half of the groups; their mean varies less
 _MORE_MEMBERS = 16  # … of a large corpus
@@ -43,6 +49,35 @@ _LOOKS = 8  # at the held-out rows
 _ERRORS = 2.0
 _LEAST_GROUPS = 4
 _UP_TO = 1.5  # times the scores, when it is asked how far to believe them
+
+
+@dataclass(frozen=True)
+class TermStart:
+    """Terms alone: how counts are weighted, and one factor for all log-odds."""
+
+    weighting: Weighting
+    factor: float
+
+
+@dataclass(frozen=True)
+class BagData:
+    """What is trained on, and how: sparse rows (n, columns), classes s (n,), groups (n,) of rows to keep together.
+
+    `members` networks are trained for `steps` each.
+    """
+
+    rows: Sparse
+    s: Ints
+    groups: Ints
+    log_prior: Floats
+    steps: int
+    objective: str
+    seed: int
+    members: int
+
+    def take(self, index: Ints) -> BagData:
+        """These rows only."""
+        return replace(self, rows=self.rows[index], s=self.s[index], groups=self.groups[index])
 
 
 @dataclass(frozen=True)
@@ -117,7 +152,7 @@ def fit_bag(
     more = " and a regression" if choice.added.penalty else ""
     name = f"bag: {what}{more}, {choice.start.weighting} weights"
     report = FitReport(name, choice.converged, held_out, choice.training, choice.candidates)
-    return Bag(torch.tensor(features.groups), choice.start.weighting, weights), report
+    return Bag(features.groups, choice.start.weighting, weights), report
 
 
 def _read(
@@ -151,26 +186,33 @@ def _choose(data: BagData, checkpoints: Checkpoints, show: bool | None) -> BagCh
     watched = data.take(np.concatenate([stop, final, rng.permutation(inside)[: len(final)]]))
     start, odds, gains = _best_start(train, watched, len(stop))
     every = max(1, data.steps // _LOOKS)
-    scores = _watch(train, watched, start, odds, every, checkpoints, show)
+    scores = np.zeros((0, len(watched.s), len(data.log_prior)))
+    if has_torch():
+        scores = _watch(train, watched, start, odds, every, checkpoints, show)
     curve = np.stack([gains[start.weighting], *(_own(one, watched) for one in scores)])
     at = _earliest(curve[:, : len(stop)], watched.groups[: len(stop)])
     # Members overstate together what their mean may be trusted with; terms alone have their factor already.
     belief = _belief(scores[at - 1], watched, len(stop)) if at else 1.0
-    base = belief * scores[at - 1] if at else _alone(odds * start.factor, start.weighting).scores(watched.rows).double()
+    base = (
+        belief * scores[at - 1]
+        if at
+        else _alone(odds * start.factor, start.weighting).scores(watched.rows).astype(np.float64)
+    )
     added, mixed, regressions = _best_regression(train, watched, start, base, len(stop))
     chosen = _own(mixed, watched)
     finals, trained = slice(len(stop), len(stop) + len(final)), slice(len(stop) + len(final), None)
     candidates = {f"terms alone, {name}": float(values[finals].mean()) for name, values in gains.items()}
-    candidates["terms and networks"] = float((_own(base, watched) if at else curve[-1])[finals].mean())
+    if len(scores):
+        candidates["terms and networks"] = float((_own(base, watched) if at else curve[-1])[finals].mean())
     candidates |= {name: float(values[finals].mean()) for name, values in regressions.items()}
-    training, converged = float(chosen[trained].mean()), at < len(curve) - 1
+    training, converged = float(chosen[trained].mean()), at < max(1, len(curve) - 1)
     figures = chosen[finals], watched.groups[finals], training, converged, {"null": 0.0, **candidates}
     return BagChoice(start, at * every, belief, added, *figures)
 
 
 def _best_regression(
-    train: BagData, watched: BagData, start: TermStart, base: Tensor, stop: int
-) -> tuple[Added, Tensor, dict[str, Floats]]:
+    train: BagData, watched: BagData, start: TermStart, base: Floats, stop: int
+) -> tuple[Added, Floats, dict[str, Floats]]:
     """The regression to add to scores `base` (n, |S|), if the first `stop` watched rows clearly ask for one.
 
     Also the scores with it, (n, |S|), and the gains (n,) with every regression that was tried, by name.
@@ -180,9 +222,9 @@ def _best_regression(
     least = 0.0
     for penalty in PENALTIES:
         weights = regress(train.rows, train.s, len(train.log_prior), train.groups, start.weighting, penalty)
-        own = _alone(weights, start.weighting).scores(watched.rows).double()
+        own = _alone(weights, start.weighting).scores(watched.rows).astype(np.float64)
 
-        def loss(factors: Floats, own: Tensor = own) -> float:
+        def loss(factors: Floats, own: Floats = own) -> float:
             return -float(_own(factors[0] * base[:stop] + factors[1] * own[:stop], seen).mean())
 
         factors = minimize(loss, np.array([0.5, 0.5]), method="L-BFGS-B", bounds=[(0.0, _UP_TO)] * 2).x
@@ -204,20 +246,20 @@ def _watch(
     every: int,
     checkpoints: Checkpoints,
     show: bool | None,
-) -> Tensor:
+) -> Floats:
     """Scores (looks, n, |S|) of the watched rows along the training of all members."""
     with progress_bar("choosing on held-out rows", train.steps * train.members, show) as tick:
 
-        def look(trainer: BagTrainer, kept: Kept) -> None:
+        def look(trainer: bag_training.BagTrainer, kept: bag_training.Kept) -> None:
             if trainer.done % every == 0:
-                kept[f"{trainer.done:08d}"] = trainer.critic().scores(watched.rows).double()
+                kept[f"{trainer.done:08d}"] = torch.from_numpy(trainer.critic().scores(watched.rows)).double()
             tick(trainer.member * train.steps + trainer.done)
 
         members = [
-            BagTrainer(train, start, odds, member).run(train.steps, "choose", checkpoints, look)
+            bag_training.BagTrainer(train, start, odds, member).run(train.steps, "choose", checkpoints, look)
             for member in range(train.members)
         ]
-    return torch.stack([torch.stack([kept[name] for name in sorted(kept)]) for kept in members]).mean(dim=0)
+    return np.mean([[kept[name].numpy() for name in sorted(kept)] for kept in members], axis=0)
 
 
 def _best_start(train: BagData, watched: BagData, stop: int) -> tuple[TermStart, Floats, dict[Weighting, Floats]]:
@@ -225,14 +267,14 @@ def _best_start(train: BagData, watched: BagData, stop: int) -> tuple[TermStart,
     found: dict[Weighting, tuple[TermStart, Floats, Floats]] = {}
     for weighting in WEIGHTINGS:
         odds = log_odds(train.rows, train.s, len(train.log_prior), weighting, groups=train.groups)
-        scores = _alone(odds, weighting).scores(watched.rows).double()
+        scores = _alone(odds, weighting).scores(watched.rows).astype(np.float64)
         factor = _belief(scores, watched, stop)
         found[weighting] = TermStart(weighting, factor), odds, _own(factor * scores, watched)
     start, odds, _ = max(found.values(), key=lambda one: float(one[2][:stop].mean()))
     return start, odds, {weighting: gains for weighting, (_, _, gains) in found.items()}
 
 
-def _belief(scores: Tensor, watched: BagData, stop: int) -> float:
+def _belief(scores: Floats, watched: BagData, stop: int) -> float:
     """The factor for scores (n, |S|) that serves the first `stop` watched rows best."""
 
     def loss(factor: float) -> float:
@@ -261,7 +303,7 @@ def _grouped_mean(values: Floats, groups: Ints, level: float = 0.95) -> Estimate
     return Estimate(mean, mean - half, mean + half, len(values))
 
 
-def _refit(data: BagData, choice: BagChoice, checkpoints: Checkpoints, show: bool | None) -> dict[str, Tensor]:
+def _refit(data: BagData, choice: BagChoice, checkpoints: Checkpoints, show: bool | None) -> Weights:
     """The chosen critic's weights from all rows."""
     odds = log_odds(data.rows, data.s, len(data.log_prior), choice.start.weighting, groups=data.groups)
     if choice.steps == 0:
@@ -270,7 +312,7 @@ def _refit(data: BagData, choice: BagChoice, checkpoints: Checkpoints, show: boo
         members = []
         with progress_bar("fitting on all rows", choice.steps * data.members, show) as tick:
             for member in range(data.members):
-                trainer = BagTrainer(data, choice.start, odds, member)
+                trainer = bag_training.BagTrainer(data, choice.start, odds, member)
                 trainer.run(
                     choice.steps, "refit", checkpoints, lambda one, _: tick(one.member * choice.steps + one.done)
                 )
@@ -283,14 +325,13 @@ def _refit(data: BagData, choice: BagChoice, checkpoints: Checkpoints, show: boo
     if added.penalty:
         start = choice.start.weighting
         more = regress(data.rows, data.s, len(data.log_prior), data.groups, start, added.penalty)
-        weights["u"] = weights["u"] + torch.from_numpy(added.own * more).float()
+        weights["u"] = weights["u"] + (added.own * more).astype(np.float32)
     return weights
 
 
 def _alone(odds: Floats, weighting: Weighting) -> Bag:
-    return Bag(torch.arange(len(odds)), weighting, {"u": torch.from_numpy(odds).float()})
+    return Bag(np.arange(len(odds)), weighting, {"u": odds.astype(np.float32)})
 
 
-def _own(scores: Tensor, data: BagData) -> Floats:
-    g = normalise(scores, torch.from_numpy(data.log_prior))
-    return np.asarray(g.gather(1, torch.from_numpy(data.s)[:, None])[:, 0].numpy())
+def _own(scores: Floats, data: BagData) -> Floats:
+    return np.asarray(normalise(scores, data.log_prior)[np.arange(len(data.s)), data.s])

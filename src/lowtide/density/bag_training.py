@@ -3,60 +3,92 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
-from lowtide.density.critics.bag import Bag, Weighting, bag_sums, combine, initial_networks, term_weights
-from lowtide.density.objectives import Checkpoints, get_objective, normalise
-from lowtide.density.training import saved_state
+from lowtide.density.bag_fitting import BATCH, BagData, TermStart
+from lowtide.density.critics.bag import SPREAD, Bag, term_weights
+from lowtide.density.objectives import Checkpoints, get_objective
+from lowtide.density.training import normalised, saved_state
 from lowtide.splits import grouped_folds
 from lowtide.training import descend, to_device
 from lowtide.types import Floats, Floats32, Ints
 
 Sparse = Any  # scipy.sparse.csr_array, which carries no types
 
-BATCH = 512
 _RATE, _TERM_RATE = 1e-2, 4e-3  # Adam's first step size, for the networks and for the terms
 _WIDTH, _FEW = 32, 4  # of a network; of more than a few, half of it: their mean varies less
 _SAFE = 16  # steps between two states set aside for a checkpoint
 _PARTIAL = 0.5  # share of the training rows seen in part: half of them prefixes, half subsets
 _SEVERAL = 16  # groups from which on each network is trained on half of them
 _ORDER, _MASKS, _WEIGHTS, _HALVES = range(4)  # what random numbers of a member are for
+_KNOWN = 1 << 15  # columns that networks know, the most frequent ones: pairs of words are many, and tell by themselves
 _HEADROOM = 0.3  # training starts below the scale of the terms alone, since the networks will share their evidence
 
 
-@dataclass(frozen=True)
-class TermStart:
-    """Terms alone: how counts are weighted, and one factor for all log-odds."""
-
-    weighting: Weighting
-    factor: float
+Networks = dict[str, Tensor]
+"""The `Weights` of `lowtide.density.critics.bag` while they are trained."""
 
 
-@dataclass(frozen=True)
-class BagData:
-    """What is trained on, and how: sparse rows (n, columns), classes s (n,), groups (n,) of rows to keep together.
+def initial_networks(
+    counts: Floats, rows: int, classes: int, generator: torch.Generator, *, width: int = 32, known: int = _KNOWN
+) -> Networks:
+    """One small random network; the scale `c` of a term falls with its document frequency `counts` (columns,).
 
-    `members` networks are trained for `steps` each.
+    It knows the `known` most frequent terms.
     """
+    hidden, often = 16, np.sort(np.argsort(-counts, kind="stable")[:known])
+    # log(rows / df), 1 for a term in one of a hundred rows; frequent terms may still matter together with others, and
+    # a term never seen keeps out of the networks.
+    idf = np.maximum(np.log((rows + 1.0) / (counts + 1.0)) / np.log(100.0), 0.5)
 
-    rows: Sparse
-    s: Ints
-    groups: Ints
-    log_prior: Floats
-    steps: int
-    objective: str
-    seed: int
-    members: int
+    def normal(scale: float, *size: int) -> Tensor:
+        return torch.randn(*size, generator=generator) * scale
 
-    def take(self, index: Ints) -> BagData:
-        """These rows only."""
-        return replace(self, rows=self.rows[index], s=self.s[index], groups=self.groups[index])
+    place, scale = np.zeros(len(counts), dtype=np.int64), np.zeros(len(counts), dtype=np.float32)
+    place[often], scale[often] = np.arange(len(often)), np.where(counts > 0, idf, 0.0)[often]
+    return {
+        **({"e": torch.from_numpy(place)} if len(often) < len(counts) else {}),
+        "c": torch.from_numpy(scale),
+        "E": normal(0.05, len(often), width),
+        "b": normal(0.1, 1, 1, width),
+        "V": normal((2 / width) ** 0.5, 1, width, hidden),
+        "a": torch.zeros(1, 1, hidden),
+        "U": normal(0.3 * (2 / hidden) ** 0.5, 1, hidden, classes),
+    }
+
+
+def trunk(h: Tensor, weights: Networks, kept: Tensor | None = None) -> Tensor:
+    """Scores (k, rows, |S|) of the networks from h (rows, k·width); `kept` multiplies the first layer (dropout)."""
+    nets, _, width = weights["b"].shape
+    first = functional.relu(h.view(-1, nets, width).transpose(0, 1) + weights["b"])
+    first = first if kept is None else first * kept
+    return torch.bmm(functional.relu(torch.baddbmm(weights["a"], first, weights["V"])), weights["U"])
+
+
+def combine(alone: Tensor, h: Tensor, q: Tensor, weights: Networks, kept: Tensor | None = None) -> Tensor:
+    """Scores (k, rows, |S|) from the three sums: alone (rows, |S|), h (rows, k·width), q (rows, 1)."""
+    scaled = h / (SPREAD * torch.sqrt(1.0 + q))
+    together = trunk(scaled, weights, kept) - trunk(torch.zeros_like(h[:1]), weights)
+    return alone + together * (q > 0)
+
+
+def bag_sums(terms: Tensor, starts: Tensor, weight: Tensor, weights: Networks) -> tuple[Tensor, Tensor, Tensor]:
+    """The three sums of every row, from entries in CSR layout: terms and weight (nnz,), starts (rows,)."""
+
+    def total(entries: Tensor, table: Tensor, share: Tensor) -> Tensor:
+        return functional.embedding_bag(entries, table, starts, mode="sum", per_sample_weights=share)
+
+    scaled = weight * weights["c"][terms]
+    ones = scaled.new_ones(1, 1)
+    q = functional.embedding_bag(torch.zeros_like(terms), ones, starts, mode="sum", per_sample_weights=scaled * scaled)
+    known = weights["e"][terms] if "e" in weights else terms
+    return total(terms, weights["u"], weight), total(known, weights["E"], scaled), q
 
 
 Kept = dict[str, Tensor]
@@ -103,7 +135,7 @@ class BagTrainer:
         sums = bag_sums(terms, starts, _moved(torch.from_numpy(weight)), self.weights)
         nets, _, width = self.weights["b"].shape
         kept = torch.from_numpy(2.0 * (rng.random((nets, len(index), width), dtype=np.float32) < 0.5)).float()
-        g = normalise(combine(*sums, self.weights, _moved(kept)), self.log_prior)
+        g = normalised(combine(*sums, self.weights, _moved(kept)), self.log_prior)
         s = _moved(torch.from_numpy(self.data.s[index])).expand(nets, -1)
         loss = -self.objective.on_classes(g, s, self.log_prior.exp()).mean()
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
@@ -131,8 +163,8 @@ class BagTrainer:
 
     def critic(self) -> Bag:
         """The critic as it is now."""
-        weights = {name: value.detach().cpu().clone() for name, value in self.weights.items()}
-        return Bag(torch.arange(self.data.rows.shape[1]), self.start.weighting, weights)
+        weights = {name: value.detach().cpu().numpy().copy() for name, value in self.weights.items()}
+        return Bag(np.arange(self.data.rows.shape[1]), self.start.weighting, weights)
 
     def run(self, until: int, stage: str, checkpoints: Checkpoints, look: Look) -> Kept:
         """Train until a step and return what `look` has kept; goes on from a checkpoint, and leaves one at the end."""

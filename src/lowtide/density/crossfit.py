@@ -6,18 +6,21 @@ trained on all folds but one and validated on that one, under whole and partial 
 `lowtide.density.members`, fitted on the same folds; `lowtide.density.mixing` weighs all of them.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
-from lowtide.density import mixing, training
+from lowtide.density import masking, mixing
 from lowtide.density.artefact import FitReport
-from lowtide.density.critics.base import Critic, Masked, Null, RankScaling, Weights
+from lowtide.density.critics.base import Critic, Masked, Null, RankScaling, Weights, normalise
 from lowtide.density.critics.mixture import Mixture
-from lowtide.density.members import HeldOutMembers, Members
-from lowtide.density.objectives import Checkpoints, Options, fingerprint, information_of, normalise, nothing_found
+from lowtide.density.members import HeldOutMembers, Members, affordable
+from lowtide.density.objectives import Checkpoints, Options, fingerprint, information_of, nothing_found
+from lowtide.extras import has_torch, need_torch, optional, torch
 from lowtide.features import Features
 from lowtide.labels import Classes
 from lowtide.progress import progress_bar
@@ -25,13 +28,18 @@ from lowtide.splits import stratified_folds
 from lowtide.training import parallel_batches
 from lowtide.types import Floats, Floats32, Ints
 
+if TYPE_CHECKING:
+    from lowtide.density import training
+else:
+    training = optional("lowtide.density.training")
+
 _EVERY = 40  # steps between two looks at the held-out rows
 _COST = 4.0  # of a network's weight 1, in nats a row: a few held-out rows more; measured in everyday_models.py
 _BATCH_CELLS = 1 << 18  # of the batch of one network
 _CHOOSING = 0.7  # of the work of a fit; the rest is the fit on all rows
 
 Tick = Callable[[int], None]
-RunOn = Callable[[str, training.MaskedTrainer], "Run"]
+RunOn = Callable[[str, "training.MaskedTrainer"], "Run"]
 """Makes the run of a stage, given its name and its trainer."""
 
 
@@ -73,8 +81,8 @@ class MaskedData:
     s: Ints
     groups: Ints
     log_prior: Floats32
-    settings: training.MaskedSettings
-    sampler: training.MaskSampler
+    settings: masking.MaskedSettings
+    sampler: masking.MaskSampler
     seed: int
 
     def trainer(self, strengths: list[float]) -> training.MaskedTrainer:
@@ -129,7 +137,7 @@ class Run:
 
 
 def held_out_curves(
-    masked_rows: training.MaskedRows,
+    masked_rows: masking.MaskedRows,
     data: MaskedData,
     fold: Ints,
     strengths: tuple[float, ...],
@@ -154,7 +162,7 @@ def held_out_curves(
             out = run.trainer.predict(*inputs).view(len(strengths), folds, len(own_fold), -1)
             kept = run.kept[f"{done:06d}"] = out[:, own_fold, np.arange(len(own_fold))]
             if patience is not None and done > settings.sparse_steps:
-                found = (training.losses(kept.numpy(), masked_rows) * masked_rows.weight).sum(axis=-1)
+                found = (masking.losses(kept.numpy(), masked_rows) * masked_rows.weight).sum(axis=-1)
                 stale = 0 if (found < best).any() else stale + 1
                 best = np.minimum(best, found)
                 if stale >= patience:
@@ -164,15 +172,21 @@ def held_out_curves(
 
 
 def choose(
-    curves: mixing.Curves,
-    masked_rows: training.MaskedRows,
+    curves: mixing.Curves | None,
+    masked_rows: masking.MaskedRows,
     fold: Ints,
     strengths: tuple[float, ...],
     members: HeldOutMembers | None = None,
 ) -> MaskedChoice:
-    """Mix the candidates; keep the null model unless the held-out gain is clear or, with everyday models, evident."""
+    """Mix the candidates; keep the null model unless the held-out gain is clear or, with everyday models, evident.
+
+    Without networks there are no curves, and no strengths.
+    """
     own_fold = fold[masked_rows.row]
-    scores, stop = mixing.stop_without_looking(curves, own_fold)
+    scores, stop = np.zeros((0, len(own_fold), len(masked_rows.log_prior)), dtype=np.float32), np.zeros(0, np.intp)
+    if curves is not None:
+        scores, stop = mixing.stop_without_looking(curves, own_fold)
+    steps = np.zeros(0, np.intp) if curves is None else curves.steps
     names, costs, nets = [f"masked, sparsity {strength:g}" for strength in strengths], None, len(strengths)
     if members is not None:
         scores, names = np.concatenate([scores, members.scores]), [*names, *members.names]
@@ -182,7 +196,7 @@ def choose(
         if costs is None
         else mixing.sparse_weights(scores, masked_rows, costs)
     )
-    gain = -training.losses(mixing.honest_mixture(scores, masked_rows, own_fold, costs), masked_rows)
+    gain = -masking.losses(mixing.honest_mixture(scores, masked_rows, own_fold, costs), masked_rows)
     per_row = np.bincount(masked_rows.row, gain * masked_rows.weight).astype(np.float64)
     shrinkage = mixing.fit_subset_shrinkage(np.tensordot(weights.astype(np.float32), scores, 1), masked_rows)
     if not (mixing.is_clear(per_row) if members is None else mixing.is_evident(per_row)):
@@ -190,20 +204,20 @@ def choose(
     weights = np.where((weights > mixing.LEAST) | (members is not None), weights, 0.0)
     keep = np.flatnonzero(weights[:nets])
     main = np.arange(len(fold))  # the first copy of every row is under the main mask
-    alone = -training.losses(scores, masked_rows)[:, main]
+    alone = -masking.losses(scores, masked_rows)[:, main]
     return MaskedChoice(
         tuple(strengths[k] for k in keep),
-        tuple(int(curves.steps[stop[k]]) for k in keep),
+        tuple(int(steps[stop[k]]) for k in keep),
         tuple(float(weights[k]) for k in keep),
         shrinkage,
         gain[main].astype(np.float64),
-        all(stop[k] < len(curves.steps) - 1 for k in keep),
+        all(stop[k] < len(steps) - 1 for k in keep),
         {"null": 0.0, **{name: float(value.mean()) for name, value in zip(names, alone, strict=True)}},
         tuple(map(float, weights[nets:])),
     )
 
 
-def refit(choice: MaskedChoice, data: MaskedData, nets: int, run_on: RunOn) -> dict[str, torch.Tensor]:
+def refit(choice: MaskedChoice, data: MaskedData, nets: int, run_on: RunOn) -> Weights:
     """Train fresh networks on all rows, each stopped at its candidate's step; mixture weights go into U."""
     strengths = [strength for strength in choice.strengths for _ in range(nets)]
     run = run_on("refit", data.trainer(strengths))
@@ -215,8 +229,9 @@ def refit(choice: MaskedChoice, data: MaskedData, nets: int, run_on: RunOn) -> d
         for name, value in run.trainer.average.items():
             if ready.any():
                 run.kept[name][ready] = value.cpu()[ready]
-    share = torch.tensor(np.repeat(choice.weights, nets) / nets, dtype=torch.float32)
-    return {**run.kept, "U": run.kept["U"] * share[:, None, None]}
+    share = (np.repeat(choice.weights, nets) / nets).astype(np.float32)
+    weights = {name: value.numpy() for name, value in run.kept.items()}
+    return {**weights, "U": weights["U"] * share[:, None, None]}
 
 
 STRENGTHS = (0.0, 0.5, 0.9)
@@ -229,7 +244,7 @@ def fit_masked(
     features: Features,
     options: Options,
     *,
-    sampler: training.MaskSampler | None = None,
+    sampler: masking.MaskSampler | None = None,
     everyday: bool = False,
     tick: Callable[[float], None] = lambda _: None,
 ) -> tuple[Critic, FitReport]:
@@ -245,12 +260,16 @@ def fit_masked(
         everyday: whether regressions and boosted trees are candidates too.
         tick: called with the share of the work that is done.
     """
+    if everyday and not has_torch():
+        x, s = affordable(x, s, options.seed)
     scaling = RankScaling.of(x)
     log_prior = np.log(classes.prior).astype(np.float32)
     settings = settings_for(x.shape, options)
-    sampler = sampler or training.SubsetSampler(len(features))
+    sampler = sampler or masking.SubsetSampler(len(features))
     data = MaskedData(scaling(x), s, features.groups, log_prior, settings, sampler, options.seed)
     members = Members.of(x, s, features.groups, classes.prior, scaling, options.seed) if everyday else None
+    if members is None:
+        need_torch(f"a table of {x.shape[1]} encoded columns and {len(classes.labels)} classes")
     mark = fingerprint(x, s, features.groups, options.objective, settings, options.folds, options.seed, everyday)
     checkpoints = Checkpoints(options.checkpoint, mark)
     choice, beside = _choose(data, members, options, checkpoints, lambda done: tick(_CHOOSING * done))
@@ -259,9 +278,9 @@ def fit_masked(
         report = FitReport("null", True, nothing_found(choice.held_out), 0.0, choice.candidates)
         return Null(len(classes.labels), len(features)), report
     parts: list[Critic] = []
-    shrinkage = torch.from_numpy(choice.shrinkage)
+    shrinkage = choice.shrinkage
     if choice.strengths:
-        own = torch.zeros_like(shrinkage) if any(choice.beside) else shrinkage  # a mixture shrinks the sum of its parts
+        own = np.zeros_like(shrinkage) if any(choice.beside) else shrinkage  # a mixture shrinks the sum of its parts
         parts.append(Masked(*_refit_networks(choice, data, scaling, options, checkpoints, tick), own))
     if members is not None and beside is not None:
         parts += members.refit(np.array(choice.beside), beside.rounds)
@@ -279,13 +298,13 @@ def _refit_networks(
     options: Options,
     checkpoints: Checkpoints,
     tick: Callable[[float], None],
-) -> tuple[torch.Tensor, RankScaling, Weights]:
+) -> tuple[Ints, RankScaling, Weights]:
     """Groups, scaling and weights of the kept networks, trained on all rows."""
     with progress_bar("fitting on all rows", max(choice.steps), options.progress) as bar:
         again = replace(data, seed=options.seed + 1)
         both = _both(bar, lambda done: tick(_CHOOSING + (1 - _CHOOSING) * done), max(choice.steps))
         weights = refit(choice, again, options.nets, lambda stage, trainer: Run(trainer, stage, checkpoints, both))
-    return torch.tensor(data.groups), scaling, weights
+    return data.groups, scaling, weights
 
 
 def _both(bar: Tick, tick: Callable[[float], None], steps: int) -> Tick:
@@ -308,21 +327,23 @@ def _choose(
     rng = np.random.default_rng(options.seed)
     folds = min(options.folds, int(np.bincount(data.s).min()))
     fold = stratified_folds(data.s, max(2, folds), rng)
-    masked_rows = training.mask_rows(data.z, data.s, data.groups, data.log_prior, sampler=data.sampler, rng=rng)
-    with progress_bar("choosing on held-out rows", data.settings.steps, options.progress) as bar:
+    masked_rows = masking.mask_rows(data.z, data.s, data.groups, data.log_prior, sampler=data.sampler, rng=rng)
+    strengths, curves = STRENGTHS if has_torch() else (), None
+    if strengths:
+        with progress_bar("choosing on held-out rows", data.settings.steps, options.progress) as bar:
 
-        def run_on(stage: str, trainer: training.MaskedTrainer) -> Run:
-            return Run(trainer, stage, checkpoints, _both(bar, tick, data.settings.steps))
+            def run_on(stage: str, trainer: training.MaskedTrainer) -> Run:
+                return Run(trainer, stage, checkpoints, _both(bar, tick, data.settings.steps))
 
-        curves = held_out_curves(masked_rows, data, fold, STRENGTHS, run_on, patience=options.patience)
+            curves = held_out_curves(masked_rows, data, fold, strengths, run_on, patience=options.patience)
     beside = None if members is None else members.held_out(masked_rows, fold)
-    return choose(curves, masked_rows, fold, STRENGTHS, beside), beside
+    return choose(curves, masked_rows, fold, strengths, beside), beside
 
 
-def settings_for(shape: tuple[int, ...], options: Options) -> training.MaskedSettings:
+def settings_for(shape: tuple[int, ...], options: Options) -> masking.MaskedSettings:
     """The schedule for rows of a shape: by steps, so that more rows, or more than 1,024 columns, cost no more."""
     n, columns = shape
-    settings = training.MaskedSettings(objective=options.objective)
+    settings = masking.MaskedSettings(objective=options.objective)
     batch = int(np.clip(min(n // 8, _BATCH_CELLS // columns), 8, settings.batch))
     steps = settings.steps if options.steps is None else options.steps
     return replace(settings, batch=batch, steps=steps, sparse_steps=steps // 4)
@@ -331,10 +352,7 @@ def settings_for(shape: tuple[int, ...], options: Options) -> training.MaskedSet
 def _training_gain(critic: Critic, x: Floats32, data: MaskedData) -> float:
     """The information that the final critic shows on its own training rows, under the first mask."""
     main, _ = data.sampler.held_out_masks(len(x), np.random.default_rng(data.seed))[0]
-    with torch.no_grad():
-        g = normalise(
-            critic.scores(torch.from_numpy(x), torch.from_numpy(main)), torch.from_numpy(data.log_prior)
-        ).numpy()
+    g = normalise(critic.scores(x, main), data.log_prior)
     return float(g[np.arange(len(data.s)), data.s].mean())
 
 

@@ -4,12 +4,13 @@ The modality of the data reads it; what it reads as rows of numbers (dense, spar
 fitted here.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 from scipy import sparse
 
@@ -18,15 +19,21 @@ from lowtide.checks import LowtideError, check_rows
 from lowtide.density.artefact import Density, Encoder, FitReport
 from lowtide.density.bag_fitting import fit_bag
 from lowtide.density.critics.base import Critic, Null
-from lowtide.density.critics.paper import PaperCritic, train, train_sparse
+from lowtide.density.critics.paper import PaperCritic
 from lowtide.density.crossfit import fit_masked
 from lowtide.density.objectives import Options, nothing_found
 from lowtide.density.streaming import Blocks, ReadFirst, fit_stream
+from lowtide.extras import has_torch, load_torch, need_torch, note_without_torch, optional, torch
 from lowtide.features import Features
 from lowtide.labels import Classes, is_vector, read_classes
-from lowtide.splits import derived_seed, read_groups
+from lowtide.splits import derived_seed, generator, read_groups, stratified_sample
 from lowtide.training import one_thread
 from lowtide.types import Labels
+
+if TYPE_CHECKING:
+    from lowtide.density import paper_training
+else:
+    paper_training = optional("lowtide.density.paper_training")
 
 Rows = Any  # (n, columns) float32: a NumPy array, a memory map, or a scipy CSR array
 # Beyond this many rows one held-out sample is as good as five folds, and much cheaper.
@@ -86,6 +93,7 @@ def fit_rows(
     classes, codes = read_secret(s, rows.shape[0], noun="row")
     features = read_features(options.features, encoder)
     sides = read_groups(groups, rows.shape[0])
+    load_torch()
     with one_thread():
         critic, report = fit_critic(rows, codes, classes, features, options, groups=sides)
     return Density(classes, features, critic, options.trim, encoder, report)
@@ -96,6 +104,8 @@ def fit_batches(batches: Any, read_first: ReadFirst, options: Options) -> Densit
     whole = hasattr(batches, "shape") or hasattr(batches, "columns")
     if not isinstance(batches, Iterable) or whole:
         raise LowtideError(_NO_SECRET)
+    need_torch("a fit to a stream of batches")
+    load_torch()
     with one_thread():
         critic, report, classes, survey = fit_stream(batches, read_first, options)
     if survey.encoder is None:
@@ -143,6 +153,10 @@ def fit_critic(
     """
     if options.critic == "null":
         return null_critic(rows.shape[0], classes, features)
+    for name in ("critic='masked'", "recipe='paper'"):
+        if name in (f"critic={options.critic!r}", f"recipe={options.recipe!r}"):
+            need_torch(name)
+    note_without_torch("the density was fitted")
     if sparse.issparse(rows):
         if options.critic == "masked":
             raise LowtideError("critic='masked' needs dense rows; for sparse ones use 'auto' or 'bag'")
@@ -153,6 +167,18 @@ def fit_critic(
         raise LowtideError("critic='bag' needs sparse rows (scipy CSR); for dense ones use 'auto' or 'masked'")
     if options.recipe == "paper":
         return _fit_paper(rows, s, classes, features, options)
+    return _fit_dense(rows, s, classes, features, options)
+
+
+def _fit_dense(
+    rows: Rows, s: Labels, classes: Classes, features: Features, options: Options
+) -> tuple[Critic, FitReport]:
+    """Networks and everyday models; of many rows networks on a stream of them, or everyday models on some of them."""
+    if not has_torch() and rows.shape[0] > _MANY_ROWS:
+        some = stratified_sample(s, _MANY_ROWS, generator(options.seed, "rows without networks"))
+        rows, s = rows[some], s[some]
+    if not has_torch():
+        return fit_masked(np.ascontiguousarray(rows), s, classes, features, options, everyday=True)
     if rows.shape[0] > _MANY_ROWS or rows.shape[0] * max(rows.shape[1], 32 * len(classes.labels)) > _MANY_CELLS:
         stream, settings = Blocks(rows, s, options.seed), replace(options, features=features)
         critic, report, _, _ = fit_stream(stream, lambda block: (block, None), settings)
@@ -169,7 +195,7 @@ def null_critic(rows: int, classes: Classes, features: Features) -> tuple[Critic
 def train_paper(x: Any, s: Any, options: Options) -> torch.nn.Sequential:
     """The paper's network for pairs of dense rows x (n, columns) and s (n, d)."""
     tensors = (torch.from_numpy(np.array(part, dtype=np.float32)) for part in (x, s))
-    return train(
+    return paper_training.train(
         *tensors,
         trim=options.trim,
         objective=options.objective,
@@ -183,9 +209,9 @@ def _fit_paper(
     rows: Rows, s: Labels, classes: Classes, features: Features, options: Options
 ) -> tuple[Critic, FitReport]:
     onehot = np.eye(len(classes.labels))[s]
-    critic = PaperCritic(train_paper(rows, onehot, options), torch.tensor(features.groups), len(classes.labels))
-    with torch.no_grad():
-        g = critic.scores(torch.from_numpy(np.array(rows, dtype=np.float32))).clamp(-options.trim, options.trim).numpy()
+    net = paper_training.network_tensors(train_paper(rows, onehot, options))
+    critic = PaperCritic(net, features.groups, len(classes.labels))
+    g = critic.scores(np.array(rows, dtype=np.float32)).clip(-options.trim, options.trim)
     values = g[np.arange(len(s)), s].astype(np.float64)
     report = FitReport("the paper's recipe (nothing held out)", False, None, float(values.mean()))
     return critic, report
@@ -198,7 +224,7 @@ def _fit_paper_sparse(
 
     It holds nothing out, so that groups have nothing to keep apart.
     """
-    net = train_sparse(
+    net = paper_training.train_sparse(
         rows,
         s,
         classes=len(classes.labels),
@@ -208,12 +234,11 @@ def _fit_paper_sparse(
         seed=derived_seed(options.seed, "paper recipe on texts"),
         show=options.progress,
     )
-    critic = PaperCritic(net, torch.tensor(features.groups), len(classes.labels))
+    critic = PaperCritic(paper_training.network_tensors(net), features.groups, len(classes.labels))
     values = []
     for start in range(0, rows.shape[0], _AT_ONCE):
         place = slice(start, start + _AT_ONCE)
-        with torch.no_grad():
-            g = critic.scores(rows[place]).clamp(-options.trim, options.trim).double().numpy()
+        g = critic.scores(rows[place]).clip(-options.trim, options.trim).astype(np.float64)
         values.append(g[np.arange(len(g)), s[place]])
     training = float(np.concatenate(values).mean())
     return critic, FitReport("the paper's recipe (nothing held out)", False, None, training)

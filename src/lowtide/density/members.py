@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -20,9 +19,10 @@ from sklearn.linear_model import LogisticRegression
 from lowtide.density.critics.base import Critic, RankScaling
 from lowtide.density.critics.linear import Linear, Terms
 from lowtide.density.critics.trees import Boxes, Trees, boxes_of, joined
+from lowtide.density.masking import MaskedRows
 from lowtide.density.mixing import Curves, stop_without_looking
-from lowtide.density.training import MaskedRows
-from lowtide.types import Floats, Floats32, Ints
+from lowtide.splits import generator, stratified_sample
+from lowtide.types import Bools, Floats, Floats32, Ints
 
 _PENALTIES = {"columns": (1e-3, 1e-2, 0.1, 1.0), "ranks": (1e-3, 1e-2, 0.1, 1.0), "products": (1e-3, 1e-2, 0.1)}
 _LEAVES = (2, 8)  # of a tree: sums of steps, and interactions
@@ -32,6 +32,7 @@ _COSTS = {"columns": 0.0, "ranks": 0.0, "products": 2.0, "trees": 6.0}
 _MOST_COLUMNS = 256  # beyond, networks alone: they drop the columns that tell nothing
 _MOST_WORK = 4e10  # rows times cubed terms; beyond, predicting what is not seen would take longer than the networks
 _PRODUCT_COLUMNS = 32
+_LEAST_AFFORDABLE = 1000  # rows; with fewer, columns are too many for them
 _MOST_CLASSES = 20  # beyond, networks alone: every class has its own trees
 _LEAST_PER_CLASS = 10
 _ROUNDS = 80
@@ -39,6 +40,15 @@ _MOST_TREES = 200  # in one fit, of all classes together
 _LOOK = 5  # rounds between two looks at the held-out rows
 _RATE = 0.15
 _DEPTH = 4  # so that a leaf has few sides
+
+
+def affordable(x: Floats32, s: Ints, seed: int) -> tuple[Floats32, Ints]:
+    """As many of the rows x (n, columns) and their classes s (n,) as regressions can be fitted to in time."""
+    most = int(_MOST_WORK / (2.0 * x.shape[1]) ** 3)
+    if len(x) <= most or most < _LEAST_AFFORDABLE:
+        return x, s
+    some = stratified_sample(s, most, generator(seed, "affordable rows"))
+    return x[some], s[some]
 
 
 @dataclass(frozen=True)
@@ -102,7 +112,7 @@ class Members:
         grown = np.empty((len(looks), len(_LEAVES), len(own_fold), classes), dtype=np.float32)
         for k in range(int(fold.max()) + 1):
             rest, held = np.flatnonzero(fold != k), np.flatnonzero(own_fold == k)
-            asked = torch.from_numpy(self.x[masked_rows.row[held]]), torch.from_numpy(masked_rows.seen[held])
+            asked = self.x[masked_rows.row[held]], masked_rows.seen[held]
             regressions[:, held] = _by_candidate(self._linear(rest), asked, classes)
             for size, leaves in enumerate(_LEAVES):
                 grown[:, size, held] = _by_candidate(self._trees(rest, leaves, looks), asked, classes)
@@ -124,11 +134,11 @@ class Members:
         own, of_trees = weights[: len(self._candidates)], weights[len(self._candidates) :]
         if own.any():
             all_of_them = self._linear(everything)
-            share = torch.from_numpy(np.kron(own[:, None], np.eye(classes)))  # sums over the candidates, class by class
+            share = np.kron(own[:, None], np.eye(classes))  # sums over the candidates, class by class
             slopes, offsets = all_of_them.slopes @ share, all_of_them.offsets @ share
-            single = torch.arange(len(slopes)) < 2 * self.x.shape[1]  # what is not seen is predicted by all of them
-            used = torch.nonzero(single | (slopes.abs().sum(dim=1) > 0)).squeeze(1)
-            parts.append(Linear(torch.tensor(self.groups), self.terms.take(used.numpy()), slopes[used], offsets))
+            single = np.arange(len(slopes)) < 2 * self.x.shape[1]  # what is not seen is predicted by all of them
+            used = np.flatnonzero(single | (np.abs(slopes).sum(axis=1) > 0))
+            parts.append(Linear(self.groups, self.terms.take(used), slopes[used], offsets))
         kept = [
             (weight, self._trees(everything, leaves, np.array([stop])))
             for leaves, stop, weight in zip(_LEAVES, rounds, of_trees, strict=True)
@@ -136,8 +146,8 @@ class Members:
         ]
         if kept:
             boxes = joined([trees.boxes.scaled(weight) for weight, trees in kept])
-            offsets = torch.stack([weight * trees.offsets for weight, trees in kept]).sum(dim=0)
-            parts.append(Trees(torch.tensor(self.groups), boxes, offsets))
+            offsets = np.sum([weight * trees.offsets for weight, trees in kept], axis=0)
+            parts.append(Trees(self.groups, boxes, offsets))
         return parts
 
     @property
@@ -167,8 +177,7 @@ class Members:
                 slopes.append(own)
                 size = np.repeat(((own - own.mean(axis=1, keepdims=True)) ** 2).sum(axis=1), 2)
                 offsets.append(self._offsets(_sums(owner.ravel(), size), intercept - self.log_prior))
-        together = torch.from_numpy(np.concatenate(slopes, axis=1)), torch.cat(offsets, dim=1)
-        return Linear(torch.tensor(self.groups), self.terms, *together)
+        return Linear(self.groups, self.terms, np.concatenate(slopes, axis=1), np.concatenate(offsets, axis=1))
 
     def _trees(self, rows: Ints, leaves: int, looks: Ints) -> Trees:
         """Trees on these rows as they were after each look, side by side: as many scores as looks times classes."""
@@ -184,17 +193,17 @@ class Members:
         ).fit(self.x[rows], self.s[rows])
         boxes, rounds, gains = export(model, len(self.groups))
         start = baseline(model) - self.log_prior
-        there = torch.from_numpy(rounds[:, None] < looks)
-        value = (there[:, :, None] * boxes.value[:, None]).flatten(1)
+        there = rounds[:, None] < looks
+        value = (there[:, :, None] * boxes.value[:, None]).reshape(len(rounds), -1)
         boxes = Boxes(boxes.column, boxes.low, boxes.high, boxes.share, value)
-        nothing = (boxes.unseen() @ value).numpy() + np.tile(start, len(looks))
-        return Trees(torch.tensor(self.groups), boxes, self._offsets(_sums(self.groups, gains), nothing))
+        nothing = boxes.unseen() @ value + np.tile(start, len(looks))
+        return Trees(self.groups, boxes, self._offsets(_sums(self.groups, gains), nothing))
 
-    def _offsets(self, importance: Floats, whole: Floats) -> torch.Tensor:
+    def _offsets(self, importance: Floats, whole: Floats) -> Floats:
         """The intercept `whole` of whole rows, shared by the features (m,) as far as each matters."""
         total = importance.sum()
         shares = importance / total if total > 0 else np.full(len(importance), 1 / len(importance))
-        return torch.from_numpy(np.outer(shares, whole))
+        return np.outer(shares, whole)
 
 
 def _sums(owner: Ints, amounts: Floats) -> Floats:
@@ -202,9 +211,9 @@ def _sums(owner: Ints, amounts: Floats) -> Floats:
     return np.bincount(owner, amounts).astype(np.float64)
 
 
-def _by_candidate(critic: Critic, asked: tuple[torch.Tensor, torch.Tensor], classes: int) -> Floats:
+def _by_candidate(critic: Critic, asked: tuple[Floats32, Bools], classes: int) -> Floats:
     """Scores (candidates, q, |S|) of a critic that holds several side by side."""
-    scores = critic.scores(*asked).numpy()
+    scores = critic.scores(*asked)
     return np.asarray(scores.reshape(len(scores), -1, classes).swapaxes(0, 1))
 
 

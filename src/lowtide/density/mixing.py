@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, logsumexp
 
-from lowtide.density.training import MaskedRows, losses
+from lowtide.density.masking import MaskedRows, losses
 from lowtide.types import Floats, Floats32, Ints
 
 LEAST = 0.05  # mixture weights below this are dropped

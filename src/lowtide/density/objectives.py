@@ -12,6 +12,8 @@ From per-row values to an estimate with its interval.
 How a fit is run: its options, and the state of a trainer that Ctrl-C does not lose.
 """
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,19 +23,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
-from scipy.stats import t as student
-from torch import Tensor
-from torch.nn.functional import softplus
 
 from lowtide.checks import LowtideError, one_of, within
+from lowtide.extras import Tensor, functional, safetensors_torch, stats, torch
 from lowtide.files import whole_path
 from lowtide.interface import Estimate
 from lowtide.types import Floats
 
-Term = Callable[[Tensor], Tensor]
+Term = Callable[["Tensor"], "Tensor"]
 
 
 @dataclass(frozen=True)
@@ -81,11 +79,11 @@ OBJECTIVES: dict[str, Objective] = {
         # KL: f = u log u
         Objective("dv", lambda g: g, _exp, logarithm=True),
         Objective("nwj", lambda g: g + 1.0, _exp),
-        Objective("cross-entropy", lambda g: g, torch.zeros_like, logarithm=True),
+        Objective("cross-entropy", lambda g: g, lambda g: 0.0 * g, logarithm=True),
         # χ²: f = (u − 1)², T = 2(u − 1), f*(T) = T + T²/4 = u² − 1
         Objective("chi2", lambda g: 2.0 * (_exp(g) - 1.0), lambda g: _exp(2.0 * g) - 1.0),
         # Jensen–Shannon: T = log 2u/(1 + u), f*(T) = −log(2 − e^T)
-        Objective("js", lambda g: log(2.0) - softplus(-g), lambda g: softplus(g) - log(2.0)),
+        Objective("js", lambda g: log(2.0) - functional.softplus(-g), lambda g: functional.softplus(g) - log(2.0)),
         # squared Hellinger: f = (√u − 1)², T = 1 − u^{−1/2}, f*(T) = T/(1 − T) = √u − 1
         Objective("hellinger", lambda g: 1.0 - torch.exp(-0.5 * g.clamp(min=-_LARGEST)), lambda g: _exp(0.5 * g) - 1.0),
     )
@@ -95,11 +93,6 @@ OBJECTIVES: dict[str, Objective] = {
 def get_objective(name: str) -> Objective:
     """Look an objective up by name."""
     return OBJECTIVES[one_of("objective", name, tuple(OBJECTIVES))]
-
-
-def normalise(scores: Tensor, log_prior: Tensor) -> Tensor:
-    """Shift scores (…, |S|) so that `Σ_s p(s) e^g = 1`: the exact constant that Donsker–Varadhan leaves free."""
-    return scores - torch.logsumexp(scores + log_prior, dim=-1, keepdim=True)
 
 
 _DETECTABLE = 8.0  # 2·2²: two standard errors, squared, of a density whose variance is twice its mean
@@ -123,7 +116,7 @@ def mean_with_interval(values: Floats, level: float = 0.95) -> Estimate:
 @cache
 def _student(share: float, freedom: int) -> float:
     """The quantile of Student's law; planning asks for the same one thousands of times."""
-    return float(student.ppf(share, freedom))
+    return float(stats.t.ppf(share, freedom))
 
 
 def nothing_found(gains: Floats, level: float = 0.95) -> Estimate:
@@ -201,7 +194,9 @@ class Checkpoints:
         if self.folder is None or not tensors:
             return
         with whole_path(self.folder / f"{stage}.safetensors", replace=True) as partial:
-            save_file({name: v.detach().contiguous() for name, v in tensors.items()}, partial, {"mark": self.mark})
+            safetensors_torch.save_file(
+                {name: v.detach().contiguous() for name, v in tensors.items()}, partial, {"mark": self.mark}
+            )
 
     def load(self, stage: str) -> dict[str, Tensor] | None:
         """Return the state of a stage, or `None` when there is none of this very fit."""

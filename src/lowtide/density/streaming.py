@@ -5,26 +5,33 @@ Further passes train networks of every sparsity on the same batches; half of the
 how to mix, the other half validates the result.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 
 from lowtide.checks import LowtideError, check_rows
 from lowtide.density.artefact import Encoder, FitReport
-from lowtide.density.critics.base import Critic, Masked, Null, RankScaling, Weights
+from lowtide.density.critics.base import Critic, Masked, Null, RankScaling, Weights, normalise
 from lowtide.density.crossfit import STRENGTHS, describe
+from lowtide.density.masking import MaskedRows, MaskedSettings, SubsetSampler, losses, mask_rows
 from lowtide.density.mixing import fit_subset_shrinkage, is_clear, mixture_weights
-from lowtide.density.objectives import Checkpoints, Options, fingerprint, information_of, normalise, nothing_found
-from lowtide.density.training import MaskedRows, MaskedSettings, MaskedTrainer, SubsetSampler, losses, mask_rows
+from lowtide.density.objectives import Checkpoints, Options, fingerprint, information_of, nothing_found
+from lowtide.extras import optional, torch
 from lowtide.features import Features
 from lowtide.labels import Classes, Label, plain_labels
 from lowtide.progress import progress_bar
 from lowtide.training import BestWeights, to_device
 from lowtide.types import Floats32, Ints
+
+if TYPE_CHECKING:
+    from lowtide.density import training
+else:
+    training = optional("lowtide.density.training")
 
 Batch = tuple[Any, ArrayLike]
 ReadFirst = Callable[[Any], tuple[Any, Encoder | None]]
@@ -161,7 +168,7 @@ class _StreamFit:
         """Return the best averaged weights of every network, by its loss on the stopping rows."""
         strengths = [strength for strength in STRENGTHS for _ in range(_TWINS)]
         log_prior = torch.from_numpy(stop.log_prior)
-        self.trainer = MaskedTrainer(
+        self.trainer = training.MaskedTrainer(
             torch.tensor(self.features.groups),
             log_prior,
             strengths,
@@ -185,7 +192,7 @@ class _StreamFit:
             checkpoints.save("stream", self._safe)
             raise
         checkpoints.clear()
-        return self.best.kept
+        return {name: value.cpu().numpy() for name, value in self.best.kept.items()}
 
     def _remember(self) -> None:
         """Set the state aside that a checkpoint would hold: Ctrl-C may come in the middle of a step."""
@@ -237,7 +244,7 @@ class _StreamFit:
 def _mix(weights: Weights, stop: MaskedRows, validation: MaskedRows, fit: _StreamFit) -> tuple[Critic, FitReport]:
     """Mix on the stopping rows, validate on the others, keep the null model unless the gain is clear."""
     trainer = fit.trainer
-    trainer.average = weights
+    trainer.average = fit.best.kept
 
     def candidate_scores(masked_rows: MaskedRows) -> Floats32:
         scores = trainer.predict(*masked_rows.tensors()).numpy()
@@ -256,10 +263,9 @@ def _mix(weights: Weights, stop: MaskedRows, validation: MaskedRows, fit: _Strea
     if not is_clear(np.bincount(validation.row, gain * validation.weight).astype(np.float64)):
         return Null(len(fit.classes.labels), len(fit.features)), report
     mixture = np.where(mixture > _LEAST, mixture, 0.0)
-    share = torch.tensor(np.repeat(mixture, _TWINS) / _TWINS, dtype=torch.float32)
-    weights = {name: value.cpu() for name, value in weights.items()}
+    share = (np.repeat(mixture, _TWINS) / _TWINS).astype(np.float32)
     weights = {**weights, "U": weights["U"] * share[:, None, None]}
-    critic = Masked(torch.tensor(fit.features.groups), fit.scaling, weights, torch.from_numpy(shrinkage))
+    critic = Masked(fit.features.groups, fit.scaling, weights, shrinkage)
     kept = mixture > _LEAST
     # Converged: every network that counts was at its best before the last look.
     converged = bool((fit.best_at.numpy()[np.repeat(kept, _TWINS)] < trainer.done // _EVERY * _EVERY).all())
@@ -270,11 +276,10 @@ def _mix(weights: Weights, stop: MaskedRows, validation: MaskedRows, fit: _Strea
 
 def _training_gain(critic: Masked, fit: _StreamFit, enough: int) -> float:
     """The information that the critic shows on the first rows it was trained on, as many as validated it."""
-    log_prior = torch.from_numpy(np.log(fit.classes.prior))
+    log_prior = np.log(fit.classes.prior)
     values: list[Floats32] = []
     for x, s in fit.training_rows():
-        with torch.no_grad():
-            g = normalise(critic.scores(torch.from_numpy(x)), log_prior).numpy()
+        g = normalise(critic.scores(x), log_prior)
         values.append(g[np.arange(len(s)), s])
         if sum(map(len, values)) >= enough:
             break

@@ -3,148 +3,64 @@
 A group soft-threshold on the rows of W and e drops the columns that carry nothing (the sparse phase); the support is
 then frozen and refitted without shrinkage (the relaxed phase). Masks are drawn anew for every batch, so that the critic
 is trained on every kind of subset that it will score. What is kept is a running average of the weights.
-
-Which features a row shows while a critic is trained and validated, and held-out rows under such masks.
-
-A critic is trained on the kinds of subsets that it will be asked about.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Protocol
-
-import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
-from lowtide.density.critics.base import Shape, Weights, forward, initial_weights
-from lowtide.density.objectives import get_objective, normalise
+from lowtide.density.masking import MaskedSettings, MaskSampler, Shape
+from lowtide.density.objectives import get_objective
 from lowtide.training import descend, to_device
-from lowtide.types import Bools, Floats32, Ints
+
+Networks = dict[str, Tensor]
+"""The `Weights` of `lowtide.density.critics.base` while they are trained."""
 
 
-class MaskSampler(Protocol):
-    """Draws partial observations of rows."""
+class Dropout(nn.Dropout):
+    """Dropout whose draws are those of the CPU, wherever the network is."""
 
-    def draw(self, shape: torch.Size, rows: Tensor | None, generator: torch.Generator) -> Tensor:
-        """Masks (*shape, m) for a training batch of `shape`; `rows` are the row numbers, `None` in a stream."""
-        ...
-
-    def held_out_masks(self, n: int, rng: np.random.Generator) -> tuple[tuple[Bools, float], ...]:
-        """Masks (n, m) for held-out rows 0 … n−1, each with its weight; weights sum to 1. The first is the main one."""
-        ...
+    def forward(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        if x.device.type == "cpu" or not self.training:
+            return super().forward(x)
+        return x * super().forward(torch.ones_like(x, device="cpu")).to(x.device)
 
 
-@dataclass(frozen=True)
-class SubsetSampler:
-    """Whole rows, prefixes, and subsets of uniform size.
-
-    Attributes:
-        features: m.
-        whole: share of the training rows that are seen whole; the rest are half prefixes, half subsets.
-    """
-
-    features: int
-    whole: float = 0.5
-
-    def draw(self, shape: torch.Size, rows: Tensor | None, generator: torch.Generator) -> Tensor:
-        """Masks for a training batch."""
-        u = torch.rand(*shape, 3, generator=generator)
-        subset = torch.rand(*shape, self.features, generator=generator) < u[..., :1]
-        prefix = torch.arange(self.features) < u[..., :1] * (self.features + 1)
-        return torch.where(u[..., 1:2] < 0.5, subset, prefix) | (u[..., 2:] < self.whole)
-
-    def held_out_masks(self, n: int, rng: np.random.Generator) -> tuple[tuple[Bools, float], ...]:
-        """Whole rows weigh most; of subsets there are two draws."""
-        m = self.features
-        whole = np.ones((n, m), dtype=bool)
-        if m == 1:
-            return ((whole, 1.0),)
-        prefix = np.arange(m) < rng.integers(1, m + 1, n)[:, None]
-        subsets = [rng.random((n, m)) < rng.random((n, 1)) for _ in range(2)]
-        return (whole, 0.6), (prefix, 0.2), (subsets[0], 0.1), (subsets[1], 0.1)
+def normalised(scores: Tensor, log_prior: Tensor) -> Tensor:
+    """Scores (…, |S|) shifted so that `Σ_s p(s) e^g = 1`; `normalise` of `lowtide.density.critics.base`, in PyTorch."""
+    return scores - torch.logsumexp(scores + log_prior, dim=-1, keepdim=True)
 
 
-@dataclass(frozen=True)
-class MaskedRows:
-    """Rows repeated under several masks.
+def initial_weights(nets: int, groups: Tensor, classes: int, shape: Shape, generator: torch.Generator) -> Networks:
+    """He initialisation, small at the output; the leading axis counts the networks."""
+    columns, features = len(groups), int(groups.max()) + 1
 
-    Attributes:
-        z: (q, columns) standardised rows with unseen columns at 0.
-        seen: (q, m) which features are seen.
-        s: (q,) the class of each.
-        weight: (q,) how much each counts; the weights of one row sum to 1.
-        row: (q,) which row it is a copy of.
-        log_prior: (|S|,).
-    """
+    def normal(scale: float, *size: int) -> Tensor:
+        return torch.randn(nets, *size, generator=generator) * scale
 
-    z: Floats32
-    seen: Bools
-    s: Ints
-    weight: Floats32
-    row: Ints
-    log_prior: Floats32
-
-    def where(self, keep: Bools) -> MaskedRows:
-        """Those that are kept, (q,)."""
-        return MaskedRows(
-            self.z[keep], self.seen[keep], self.s[keep], self.weight[keep], self.row[keep], self.log_prior
-        )
-
-    def tensors(self) -> tuple[Tensor, Tensor]:
-        """`z` and `seen` as a network reads them."""
-        return torch.from_numpy(self.z), torch.from_numpy(self.seen).float()
+    return {
+        "W": normal((2 / columns) ** 0.5, columns, shape.width),
+        "e": torch.zeros(nets, features, shape.width),
+        "b": normal(0.3, 1, shape.width),
+        "V": normal((2 / shape.width) ** 0.5, shape.width, shape.hidden),
+        "a": torch.zeros(nets, 1, shape.hidden),
+        "U": normal(0.3 * (2 / shape.hidden) ** 0.5, shape.hidden, classes),
+    }
 
 
-def mask_rows(
-    z: Floats32, s: Ints, groups: Ints, log_prior: Floats32, *, sampler: MaskSampler, rng: np.random.Generator
-) -> MaskedRows:
-    """Repeat rows (n, columns) under each kind of mask that `sampler` has for held-out rows; the main one first."""
-    kinds = sampler.held_out_masks(len(z), rng)
-    seen = np.concatenate([masks for masks, _ in kinds])
-    weight = np.repeat([weight for _, weight in kinds], len(z)).astype(np.float32)
-    copies = len(kinds)
-    return MaskedRows(
-        np.tile(z, (copies, 1)) * seen[:, groups],
-        seen,
-        np.tile(s, copies),
-        weight,
-        np.tile(np.arange(len(z)), copies),
-        log_prior,
-    )
+def trunk(h: Tensor, weights: Networks) -> Tensor:
+    """Scores (k, rows, |S|) from the first layer's sums h (k, rows, width)."""
+    hidden = functional.relu(torch.baddbmm(weights["a"], functional.relu(h), weights["V"]))
+    return torch.bmm(hidden, weights["U"])
 
 
-def losses(scores: Floats32, masked_rows: MaskedRows) -> Floats32:
-    """`−g(s; x)` of each masked row, from scores (…, q, |S|): the cross-entropy minus that of the prior."""
-    shifted = scores - scores.max(axis=-1, keepdims=True)
-    total = np.log(np.exp(shifted + masked_rows.log_prior).sum(axis=-1))
-    return np.asarray(total - shifted[..., np.arange(len(masked_rows.s)), masked_rows.s])
-
-
-@dataclass(frozen=True)
-class MaskedSettings:
-    """How networks are trained.
-
-    Attributes:
-        shape: widths of the layers.
-        objective: the bound that is maximised.
-        rate: Adam's step.
-        decay: weight decay.
-        batch: rows per step.
-        sparse_steps: steps with the soft-threshold on.
-        steps: all steps.
-        averaging: how much of the running average a step keeps.
-    """
-
-    shape: Shape = field(default_factory=Shape)
-    objective: str = "dv"
-    rate: float = 1e-2
-    decay: float = 1e-2
-    batch: int = 256
-    sparse_steps: int = 320
-    steps: int = 1280
-    averaging: float = 0.96
+def forward(z: Tensor, seen: Tensor, weights: Networks) -> Tensor:
+    """Scores (k, rows, |S|) of standardised columns with unseen ones at 0; exactly 0 when nothing is seen."""
+    h = z @ weights["W"] + seen @ weights["e"] + weights["b"]
+    return trunk(h, weights) - trunk(weights["b"], weights)
 
 
 def saved_state(tensors: dict[str, Tensor], prefix: str, device: torch.device) -> dict[str, Tensor]:
@@ -185,9 +101,9 @@ class MaskedTrainer:
         self.shrink = to_device(settings.rate * settings.shape.width**0.5 * torch.tensor(strengths))
         drawn = initial_weights(len(strengths), groups, len(log_prior), settings.shape, self.generator)
         start = {name: to_device(value) for name, value in drawn.items()}
-        self.weights: Weights = {name: value.requires_grad_() for name, value in start.items()}
-        self.average: Weights = {name: value.detach().clone() for name, value in start.items()}
-        self.alive: Weights = {name: torch.ones_like(self.average[name][:, :, :1]) for name in ("W", "e")}
+        self.weights: Networks = {name: value.requires_grad_() for name, value in start.items()}
+        self.average: Networks = {name: value.detach().clone() for name, value in start.items()}
+        self.alive: Networks = {name: torch.ones_like(self.average[name][:, :, :1]) for name in ("W", "e")}
         self.optimiser = torch.optim.AdamW(
             self.weights.values(), lr=settings.rate, weight_decay=settings.decay, foreach=True
         )
@@ -199,7 +115,7 @@ class MaskedTrainer:
         seen = self.sampler.draw(s.shape, rows, self.generator).float()
         shown = seen if self.one_each else seen[..., self.groups]
         seen, shown = to_device(seen), to_device(shown)
-        g = normalise(forward(z * shown, seen, self.weights), self.log_prior)
+        g = normalised(forward(z * shown, seen, self.weights), self.log_prior)
         loss = -self.objective.on_classes(g, s, self.prior).mean(dim=1).sum()
         descend(loss, self.optimiser)
         self._shrink()

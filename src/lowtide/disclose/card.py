@@ -13,6 +13,7 @@ import os
 import platform
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -29,7 +30,7 @@ from lowtide.disclose.card_page import page
 from lowtide.disclose.certificate import Certificate, PolicyName, TwoSided
 from lowtide.disclose.membership import Membership
 from lowtide.disclose.review import Decision, digest_of
-from lowtide.disclose.standing import Bound, Standing, Unjudged, rests_on_few
+from lowtide.disclose.standing import Bound, SecretStanding, Standing, Unjudged, rests_on_few
 from lowtide.errors import LowtideError
 from lowtide.files import regular, sha256_of, write_whole
 from lowtide.formatting import html_of_markdown
@@ -54,7 +55,11 @@ class Feature(NamedTuple):
 
 def versions() -> dict[str, str]:
     """Lowtide, Python and the packages it computes with."""
-    return {"python": platform.python_version(), **{name: importlib.metadata.version(name) for name in _PACKAGES}}
+    found = {"python": platform.python_version()}
+    for name in _PACKAGES:
+        with suppress(importlib.metadata.PackageNotFoundError):  # PyTorch is an extra
+            found[name] = importlib.metadata.version(name)
+    return found
 
 
 def now() -> str:
@@ -78,6 +83,7 @@ class ReleaseCard:
             for images and texts, which are only attacked.
         attacks: what attackers achieved.
         standing: whether the budget is kept; `None` without a budget.
+        secrets: where the secret is the product of several, what is told about each by itself.
         bound: what holds against every attacker; `None` where the release has too many different rows to count.
         divergence: the divergences of the rehearsed release for several ε; `None` where nobody attacked.
         order: whether rows are in random order, and whether that of the reference rows tells; `None` on older cards.
@@ -100,6 +106,7 @@ class ReleaseCard:
     leakage: Estimate | None = None
     attacks: tuple[Attack, ...] = ()
     standing: Standing | None = None
+    secrets: tuple[SecretStanding, ...] = ()
     bound: Bound | None = None
     divergence: DivergenceCurve | None = None
     order: RowOrder | None = None
@@ -186,7 +193,9 @@ class ReleaseCard:
             "data_sha256": self.data_sha256,
             "plan_sha256": self.plan_sha256,
         }
-        if self.decisions:  # cards without one are as they were before there were any
+        if self.secrets:  # cards of one secret are as they were before there were several
+            card["secrets"] = [asdict(one) for one in self.secrets]
+        if self.decisions:  # likewise
             card["decisions"] = [asdict(decision) for decision in self.decisions]
         _check(card)
         return card
@@ -213,6 +222,7 @@ class ReleaseCard:
                 "attacks": tuple(_attack(attack) for attack in card["attacks"]),
                 "order": _order(card.get("order")),
                 "standing": card.get("standing") and Standing(**card["standing"]),
+                "secrets": tuple(_secret(one) for one in card.get("secrets", ())),
                 "bound": card.get("bound") and Bound(**card["bound"]),
                 "divergence": _divergence(card.get("divergence")),
                 "unjudged": _unjudged(card.get("unjudged", {})),
@@ -374,6 +384,11 @@ def _order(card: Mapping[str, Any] | None) -> RowOrder | None:
 def _unjudged(card: Mapping[str, Any]) -> Unjudged:
     lists: dict[str, Any] = {name: tuple(value) for name, value in card.items() if isinstance(value, list)}
     return Unjudged(**{**card, **lists})
+
+
+def _secret(card: Mapping[str, Any]) -> SecretStanding:
+    found = {name: Estimate(**card[name]) for name in ("accuracy", "information")}
+    return SecretStanding(**{**card, **found, "standing": card["standing"] and Standing(**card["standing"])})
 
 
 def _attack(card: Mapping[str, Any]) -> Attack:

@@ -30,6 +30,11 @@ _FILLED = (
     "and tell nothing beyond what is shown."
 )
 _ONE_ROW = "All of this is about one row: whoever stands in several is less protected."
+_EACH = (
+    "All else on this card is about the secrets together, their product. What was changed was planned for the product: "
+    "what it tells in nats bounds what is told about each. Each was then attacked by itself, and its budget held "
+    "against the upper end of what attackers learnt."
+)
 _UNKNOWN = "it has columns that nobody judged"
 _NO_ESTIMATE = (
     "none: this kind of data has no estimate of its own, only attacks, which are lower bounds on what there is to learn"
@@ -52,6 +57,7 @@ def page(card: ReleaseCard) -> str:
         [f"# Release card: {first}"],
         *([f"{line[0].upper()}{line[1:]}."] for line in others),
         ["## Three numbers", "", *_numbers(card)],
+        *([["## Each secret by itself", "", *_secrets(card)]] if card.secrets else []),
         *([["## The divergence", "", *_divergence(card, card.divergence)]] if card.divergence else []),
         ["## What was done", "", *(f"- {line}" for line in _done(card))],
         ["## What holds, and what does not", "", *(f"- {visible(line)}" for line in card.certificate.statements)],
@@ -170,6 +176,16 @@ def _numbers(card: ReleaseCard) -> list[str]:
     ]
 
 
+def _secrets(card: ReleaseCard) -> list[str]:
+    """What is told about each of several secrets; all else on the card is about their product."""
+    rows = []
+    for one in card.secrets:
+        right = f"{_percents(one.accuracy)} (blind: {_percent(one.blind)})"
+        budget = "none of its own" if one.standing is None else str(one.standing)
+        rows.append(f"| {_quoted(one.name)} | {right} | {_interval(one.information)} | {_quoted(budget)} |")
+    return ["| secret | right guesses | nats | budget |", "|---|---|---|---|", *rows, "", _EACH]
+
+
 def _divergence(card: ReleaseCard, curve: DivergenceCurve) -> list[str]:
     """The paper's own measure: estimated, proven from below, and bounded from above where there is a bound."""
     rows = []
@@ -248,6 +264,12 @@ def _done(card: ReleaseCard) -> list[str]:
             f"Of these, noised and not redacted ({len(noised)}): {_some(noised)}; the noise is "
             f"{_quoted(str(card.parameters.get('lam')))} of the range of a column."
         )
+    answered = [_quoted(name) for name in card.parameters.get("answered") or ()]
+    if answered:
+        lines.append(
+            f"Of these, answered at random and not redacted ({len(answered)}): {_some(answered)}; an answer is the "
+            f"true one outright with probability {card.parameters.get('truthful'):.3f}, and else drawn evenly."
+        )
     learnt = [_quoted(name) for name in card.parameters.get("ranges_learnt") or ()]
     if learnt:
         lines.append(
@@ -261,7 +283,7 @@ def _done(card: ReleaseCard) -> list[str]:
     given = {
         name: value
         for name, value in card.parameters.items()
-        if name not in ("noised", "ranges_learnt", "order", "merged", "merged_labels")
+        if name not in ("noised", "answered", "truthful", "ranges_learnt", "order", "merged", "merged_labels")
         and value is not None
         and value not in ("", ())
     }

@@ -71,6 +71,15 @@ class KeyedNoise:
     def __reduce__(self) -> NoReturn:
         raise LowtideTypeError("KeyedNoise holds a secret key and is not pickled; store the key where secrets are kept")
 
+    def handed_over(self) -> str:
+        """The key as text, for a pipe to a process of ours; never for a file, a log or another machine."""
+        return self._key.hex()
+
+    @property
+    def mark(self) -> str:
+        """What tells two keys apart and neither of them: 64 bits that the key makes."""
+        return f"{int(self.content_ids([b'mark of the key'], 1)[0]):016x}"
+
     def derive(self, label: bytes) -> KeyedNoise:
         """Noise independent of this one, for another purpose named by `label`.
 

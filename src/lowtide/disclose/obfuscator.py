@@ -41,9 +41,9 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             through the features of each sample and hides what tells too much given what the sample has already
             disclosed; `paper` looks at the raw sample, and is here to reproduce the paper.
         mechanism: what hiding does. Tables: `redact`; `gaussian` noise on numbers; `mixed`, where `fixed` redacts
-            and then gives numbers back with the least noise that keeps the budget; or `merge`, where `fixed` makes
-            columns coarser: bands of numbers, joined categories. Images: `redact` paints a patch
-            over, `gaussian` adds noise to its pixels, which whoever looks at many of them averages away. Texts: `drop`
+            and then gives columns back, coarser or with the least noise that keeps the budget; or `merge`, where
+            `fixed` makes columns coarser: bands of numbers, joined categories. Images: `redact` paints a patch over,
+            `gaussian` adds noise to its pixels, which whoever looks at many of them averages away. Texts: `drop`
             leaves words out, `mask` writes one mark for all, `replace` draws another term for each. By default the
             first of each.
         budget: how much the whole release may tell: nats, `Budget.bits(…)`, `Budget.accuracy(…)`, or a text such as
@@ -258,7 +258,7 @@ class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return None
         prior, judging = planner.classes.prior, planner.judging
         task.budget.check(prior)
-        aim = Aim.of(task.budget, prior, judging=int(judging.sum()), reference=len(judging))
+        aim = Aim.of(task.budget, prior, judging=planner.judges, reference=len(judging))
         if not aim.can_be_shown and task.certify is None:
             words = aim.warning(len(judging))
             if self.strict:

@@ -20,9 +20,9 @@ from typing import Any
 
 from lowtide import modalities
 from lowtide.bundles import check_bundle_place, check_seal, digest_of, read_bundle, read_config, seal, write_bundle
-from lowtide.disclose.budget import check_card
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.noise import KeyedNoise, open_key, open_noise
+from lowtide.disclose.saved import check_card
 from lowtide.errors import LowtideError, note
 from lowtide.files import PRIVATE, sha256_of, write_whole
 from lowtide.formatting import html_of, text_of, visible
@@ -126,7 +126,7 @@ class Plan(Reported):
             config, tensors = read_bundle(source, form=FORMAT, newest=VERSION, key=key)
         else:
             config, tensors = read_config(source), {}
-            check_seal(source, config, tensors, key)
+            check_seal(source, config, key=key)
         try:
             modality = modalities.get(config["kind"])
             hider = modality.read_hider(config, tensors, source)

@@ -1,25 +1,23 @@
 """Rehearsals: dry-run releases that fresh attackers check, and what a kind of data must offer to be rehearsed."""
 
 import itertools
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from lowtide.attack.lower_bound import divergence_curve
-from lowtide.attack.panel import AttackReport
 from lowtide.checks import LowtideError, check_rows
-from lowtide.density.objectives import with_overlooked
 from lowtide.density.tide import TIDE
 from lowtide.disclose.aim import Aim
-from lowtide.disclose.budget import Budget, Hider
+from lowtide.disclose.budget import Budget
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import Certificate, PolicyName
-from lowtide.disclose.standing import Bound, Standing, stand
-from lowtide.interface import Estimate
+from lowtide.disclose.check import Check
+from lowtide.disclose.saved import Hider
+from lowtide.disclose.standing import Standing
 from lowtide.labels import Classes, is_vector, read_classes
 from lowtide.types import Bools, Labels
 
@@ -28,73 +26,8 @@ T = TypeVar("T")
 LEAST_ROWS, LEAST_PER_CLASS = 20, 5  # what `attack` needs
 PAPER_EPSILON = 0.5  # of the paper's experiments
 STATED_AT = 0.1  # the ε of bounds, when none is given
-# Beliefs that are off by σ on average cost at most max_t 2tΦ(−t) = 0.34 σ right guesses; K nats of divergence between
-# two beliefs are a σ of about √(K/2).
-_WRONG_SIDE = 0.34
 _MOST_LABELS = 10  # a utility of numbers with more values is put into bins
 _QUARTERS = (0.25, 0.5, 0.75)
-
-
-@dataclass(frozen=True)
-class Check:
-    """What fresh attackers make of a release.
-
-    Attributes:
-        leakage: cross-fitted estimate of freshly fitted models; `None` for kinds of data that have no such estimate.
-        attacks: attackers retrained on the release.
-        utility: the same attackers asked for what the release should still tell; `None` when nothing was named.
-        empty: whether the release is the same for everybody, so that there is nothing to read.
-        bound: what holds against every attacker; `None` where the release has no table of counts.
-        unlearnt: nats by which models learnt from so few samples fall short of the best, where that is known; the upper
-            end of `leakage` has it.
-    """
-
-    leakage: Estimate | None
-    attacks: AttackReport
-    utility: AttackReport | None = None
-    empty: bool = False
-    bound: Bound | None = None
-    unlearnt: float = 0.0
-
-    @property
-    def measured(self) -> Estimate:
-        """What a budget in nats is compared with: the estimate, or what the strongest attacker learnt."""
-        return self.leakage or with_overlooked(self.attacks.headline.information)
-
-    def standing(self, budget: Budget, *, reference: int, certify: bool = False) -> Standing:
-        """Whether the budget is kept.
-
-        Args:
-            budget: what the release may tell.
-            reference: how many samples of reference data there are.
-            certify: whether only the bound against every attacker counts.
-        """
-        found = self._compared(budget)
-        if self.empty:  # whatever the shares of the classes, nobody learns anything beyond them
-            blind = self.attacks.guess.accuracy
-            low, high = (0.0, 0.0) if budget.unit == "nats" else (blind.low, blind.high)
-            return Standing(budget.limit, budget.unit, "kept", high, low, found.n)
-        if certify:
-            upper = math.inf if self.bound is None else self.bound.limits(budget.unit)
-            rows = self.bound.rows if self.bound else found.n
-            found = replace(found, value=min(found.value, upper), low=min(found.low, upper), high=upper, n=rows)
-        retrained = self.attacks.retrained
-        ends = [one.accuracy.low if budget.unit == "accuracy" else one.information.low for one in retrained]
-        if budget.unit == "delta":  # attacks say nats
-            found, ends = replace(found, value=0.0, low=0.0), [0.0]
-        trusted = certify or max(one.information.low for one in retrained) <= self.measured.high
-        return stand(budget.limit, budget.unit, found, lower=max(ends), reference=reference, shown=trusted)
-
-    def agrees(self, budget: Budget) -> bool:
-        """Whether what was found lies within the budget, and no attack is above it by more than its interval."""
-        return self._compared(budget).value <= budget.limit and self.standing(budget, reference=1).state != "exceeded"
-
-    def _compared(self, budget: Budget) -> Estimate:
-        if budget.unit == "nats":
-            return self.measured
-        shares = [attack.accuracy for attack in self.attacks.retrained]
-        value, low, high = (max(getattr(one, end) for one in shares) for end in ("value", "low", "high"))
-        return Estimate(value, low, min(1.0, high + _WRONG_SIDE * math.sqrt(self.unlearnt / 2)), shares[0].n)
 
 
 @dataclass(frozen=True)
@@ -272,6 +205,11 @@ class Planner(Protocol):
     @property
     def judging(self) -> Bools:
         """(n,) the samples that judge the release, and have no part in planning it."""
+        ...
+
+    @property
+    def judges(self) -> int:
+        """How many independent witnesses judge it: those samples, or the persons whose samples they are."""
         ...
 
     def rehearse(self, goal: Goal | None, tick: Tick) -> Rehearsal:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.noise import KEY_NAME, KeyedNoise, keyed_order, open_noise
@@ -80,6 +82,17 @@ class Tally:
         if changed.hidden is not None:
             self._hidden = changed.hidden if self._hidden is None else self._hidden + changed.hidden
 
+    def counts(self) -> dict[str, Any]:
+        """What was counted, as plain values; `add_counts` adds it to another tally."""
+        hidden = None if self._hidden is None else np.asarray(self._hidden).tolist()
+        named = {"rows": self.rows, "hidden": hidden, "units": self._units, "changed": self._changed}
+        return {**named, "blank": self._blank, "beyond": self._beyond}
+
+    def add_counts(self, counts: Mapping[str, Any]) -> None:
+        """Count what another tally has counted."""
+        hidden = None if counts["hidden"] is None else np.array(counts["hidden"])
+        self.add(Changed(None, **{**counts, "hidden": hidden}))
+
     def card(self, sha256: str | None) -> ReleaseCard:
         """The card of the plan, with the figures of these samples and the hash of what was written, if anything."""
         features = self._card.features
@@ -103,13 +116,18 @@ def write_release(
     job: ReleaseJob, tally: Tally, target: Path, staging: Staging, *, noise: Any, progress: bool | None
 ) -> tuple[ReleaseCard, dict[str, Path]]:
     """Write a release and its card, to be put in place together; the card, and where its files go."""
-    with job.sink(target, staging) as sink, progress_bar("releasing", job.total or 1, progress) as tick:
+    with job.sink(target, staging) as sink, progress_bar("releasing", job.total, progress) as tick:
         for batch in job.batches():
             changed = job.change(batch, noise)
             sink.write(changed)
             tally.add(changed)
-            tick(min(tally.rows, job.total or 1))
+            tick(tally.rows)
         job.finish()
+    return write_card(tally, target, staging)
+
+
+def write_card(tally: Tally, target: Path, staging: Staging) -> tuple[ReleaseCard, dict[str, Path]]:
+    """Write the card of a release that is staged; the card, and where its files go."""
     card = tally.card(sha256_of(staging(target)))
     cards = card_paths(target, folder=staging(target).is_dir())
     contents = card.files()

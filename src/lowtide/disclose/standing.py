@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from scipy.special import entr
 
+from lowtide.disclose.budget import Unit, budget_in_words
 from lowtide.errors import LowtideError
 from lowtide.formatting import nats_up, percent_up
-from lowtide.interface import NATS_PER_BIT, Estimate
+from lowtide.interface import Estimate
 from lowtide.theory import counts as theory
 from lowtide.types import Floats
 
-Unit = Literal["nats", "accuracy", "delta"]
 State = Literal["kept", "not shown", "exceeded"]
 STATES: tuple[State, ...] = ("kept", "not shown", "exceeded")
 _FAILURE = 0.05  # of everything that is stated about one plan
@@ -34,15 +34,6 @@ def level_of(look: int, confidence: float = 1.0 - _FAILURE) -> float:
     All looks together fail with probability 1 − `confidence` at most: the k-th one takes 1/(k(k + 1)) of it.
     """
     return 1.0 - (1.0 - confidence) / (look * (look + 1))
-
-
-def budget_in_words(limit: float, unit: Unit) -> str:
-    """What a release may tell, such as "0.02 nat (0.0289 bits)"."""
-    if unit == "accuracy":
-        return f"an attacker right at most {limit:.1%} of the time"
-    if unit == "delta":
-        return f"a divergence of at most {limit:g}, in both directions"
-    return f"{limit:g} nat ({limit / NATS_PER_BIT:.3g} bits)"
 
 
 @dataclass(frozen=True)
@@ -70,12 +61,16 @@ class Bound:
     reverse: float
 
     @classmethod
-    def of_counts(cls, counts: Floats, epsilon: float, failure: float) -> Bound | None:
-        """The bound that counts (|S|, cells) give; `None` where it is vacuous: the rows are too few for the cells."""
-        information, accuracy = theory.information(counts, failure), theory.accuracy(counts, failure)
+    def of_counts(cls, counts: Floats, epsilon: float, failure: float, channel: Any = None) -> Bound | None:
+        """The bound that counts (|S|, cells) give; `None` where it is vacuous: the rows are too few for the cells.
+
+        Where cells are noised or answered at random, `channel` (cells, outputs) says what each is shown as.
+        """
+        information = theory.information(counts, failure, channel=channel)
+        accuracy = theory.accuracy(counts, failure, channel=channel)
         if accuracy >= 1 or information >= math.log(len(counts)):
             return None
-        sides = theory.divergence(counts, epsilon, failure)
+        sides = theory.divergence(counts, epsilon, failure, channel=channel)
         return cls(counts.shape[1], int(counts.sum()), failure, information, accuracy, epsilon, *sides)
 
     def limits(self, unit: Unit) -> float:
@@ -123,12 +118,12 @@ class Standing:
         if self.state == "kept":
             if self.upper == 0 or self.upper > self.limit:
                 return f"kept: nothing that could tell is released, the budget is {budget}"
-            return f"kept: at most {self._number(self._rounded_up)} in {self.rows:,} rows, the budget is {budget}"
+            return f"kept: at most {self._number(self._rounded_up)} in {self.rows:,} samples, the budget is {budget}"
         more = "hide more, or raise the budget"
         if self.rows_needed is not None:
-            more = f"about {self.rows_needed:,} rows of reference data would show it"
+            more = f"about {self.rows_needed:,} samples of reference data would show it"
         return (
-            f"not shown: as much as {self._number(self.upper)} could have gone unseen in {self.rows:,} rows, the "
+            f"not shown: as much as {self._number(self.upper)} could have gone unseen in {self.rows:,} samples, the "
             f"budget is {budget}; {more}"
         )
 
@@ -160,6 +155,25 @@ def stand(limit: float, unit: Unit, found: Estimate, *, lower: float, reference:
     needed = _rows_needed(limit, found) if state == "not shown" and shown else None
     rows = None if needed is None or not math.isfinite(needed) else math.ceil(needed * reference / max(1, found.n))
     return Standing(limit, unit, state, found.high, low, found.n, rows)
+
+
+@dataclass(frozen=True)
+class SecretStanding:
+    """Where a release stands towards one of several secrets by itself.
+
+    Attributes:
+        name: of the secret's column.
+        blind: how often a guess of its commonest value is right.
+        accuracy: how often the strongest retrained attacker is right.
+        information: what it learns, in nats.
+        standing: whether the budget of this secret is kept; `None` where it has none.
+    """
+
+    name: str
+    blind: float
+    accuracy: Estimate
+    information: Estimate
+    standing: Standing | None = None
 
 
 def rests_on_few(found: Estimate, prior: Floats) -> bool:

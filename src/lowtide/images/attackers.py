@@ -9,24 +9,27 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
-from torch import Tensor, nn
 
 from lowtide.attack.attackers import Attacker, Calibrated, Continued, Maker, Part, log_of, some_of
 from lowtide.attack.scores import calibrate, gains
 from lowtide.auditing.utility import Change
 from lowtide.errors import LowtideError
-from lowtide.images.convnets import augment, erase, fast, paper_cnn, small_cnn, to_input
+from lowtide.extras import Tensor, nn, optional, torch
 from lowtide.images.encoder import Images, Stack, as_images
 from lowtide.images.pattern_attackers import KernelMachine, PatternTrees, local_patterns
-from lowtide.training import minimise, seeded, shuffled_batches, to_device
+from lowtide.training import minimise, seeded, shuffled_batches, to_device, without_gradients
 from lowtide.types import Floats, Floats32, Ints, Labels, Pixels
+
+if TYPE_CHECKING:
+    from lowtide.images import convnets
+else:
+    convnets = optional("lowtide.images.convnets")
 
 _IN_MEMORY = 1 << 30  # bytes; more is read from where it lies, batch by batch
 _CHUNK = 128
@@ -80,9 +83,9 @@ class Album:
     def inputs(self) -> Iterator[Tensor]:
         """All images in order, as centred inputs of networks, a few at a time."""
         for start in range(0, len(self.index), _CHUNK):
-            yield to_input(self[start : start + _CHUNK].read())
+            yield convnets.to_input(self[start : start + _CHUNK].read())
 
-    @torch.no_grad()
+    @without_gradients
     def describe(self, what: str, numbers: Callable[[Tensor], Tensor]) -> Floats32:
         """(n, k) numbers of the images.
 
@@ -256,7 +259,7 @@ class Convolutional:
             self._train(rows, self._recipe.passes // 4, self._recipe.rate / 8)
         self.net.eval()
 
-    @torch.no_grad()
+    @without_gradients
     def log_scores(self, rows: Album) -> Floats:
         """`log p̂(s|y)`, (n, |S|)."""
         answers = []
@@ -282,9 +285,9 @@ class Convolutional:
 
         def losses() -> Iterator[Tensor]:
             for chosen in map(np.sort, islice(shuffled_batches(n, size, rng), steps)):
-                x = augment(to_input(train.rows[chosen].read()), generator, flip=self._mirror)
-                x = erase(x, generator) if recipe.erase else x
-                with fast():
+                x = convnets.augment(convnets.to_input(train.rows[chosen].read()), generator, flip=self._mirror)
+                x = convnets.erase(x, generator) if recipe.erase else x
+                with convnets.fast():
                     scores = net(to_device(x))
                 codes = to_device(torch.from_numpy(train.codes[chosen]))
                 yield nn.functional.cross_entropy(scores.float(), codes)
@@ -293,9 +296,9 @@ class Convolutional:
         net.cpu()
 
 
-_PAPER = NetworkRecipe(lambda shape, classes: paper_cnn(*shape, classes), passes=12, rate=1e-3, decay=0.05)
+_PAPER = NetworkRecipe(lambda shape, classes: convnets.paper_cnn(*shape, classes), passes=12, rate=1e-3, decay=0.05)
 _SMALL = NetworkRecipe(
-    lambda shape, classes: small_cnn(shape[2], classes), passes=16, rate=4e-3, decay=0.05, erase=True
+    lambda shape, classes: convnets.small_cnn(shape[2], classes), passes=16, rate=4e-3, decay=0.05, erase=True
 )
 
 SMALL, PAPER = "small network", "paper's network"

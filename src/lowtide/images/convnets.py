@@ -18,11 +18,12 @@ import torch
 from torch import Tensor, nn
 
 from lowtide.checks import count
-from lowtide.density.critics.base import Critic
+from lowtide.density.critics.base import Array, Critic
+from lowtide.density.training import Dropout
 from lowtide.images.causal import CausalNet
 from lowtide.images.encoder import Grid
-from lowtide.training import Dropout, device_in_use
-from lowtide.types import Ints, Pixels
+from lowtide.training import device_in_use
+from lowtide.types import Bools, Ints, Pixels
 
 _LARGE = 100  # pixels; larger images get the paper's network for CelebA
 _LEAST = 8
@@ -246,38 +247,39 @@ class ImageCritic(Critic):
         self.grid, self.classes, self.belief = grid, classes, belief
         self.causal, self.masked = [net.eval() for net in causal], [net.eval() for net in masked]
 
-    def scores(self, x: Pixels, seen: Tensor | None = None) -> Tensor:
+    def scores(self, x: Pixels, seen: Bools | None = None) -> Array:
         """Scores (n, |S|) of images (n, height, width, channels); `seen` is (n, m)."""
         if seen is None:
             return self._causal(x, torch.tensor([len(self.grid) - 1]))[:, 0]
-        length = seen.sum(dim=1)
-        prefix = (torch.arange(len(self.grid)) < length[:, None]).eq(seen).all(dim=1)
-        result = torch.zeros(len(x), self.classes)
-        first, other = prefix.nonzero().flatten(), (~prefix).nonzero().flatten()
+        length = seen.sum(axis=1)
+        prefix = ((np.arange(len(self.grid)) < length[:, None]) == seen).all(axis=1)
+        result = np.zeros((len(x), self.classes), dtype=np.float32)
+        first, other = np.flatnonzero(prefix), np.flatnonzero(~prefix)
         if len(first):
-            ends, place = length[first].unique(return_inverse=True)
+            ends, place = np.unique(length[first], return_inverse=True)
             # Nothing seen is a prefix, too; its score is exactly 0.
-            scores = self._causal(x[first.numpy()], (ends - 1).clamp(min=0))
-            result[first] = scores[torch.arange(len(first)), place] * (length[first] > 0)[:, None]
+            scores = self._causal(x[first], torch.from_numpy((ends - 1).clip(min=0)))
+            result[first] = scores[np.arange(len(first)), place] * (length[first] > 0)[:, None]
         if len(other):
-            result[other] = self.masked_scores(x[other.numpy()], seen[other])
+            result[other] = self.masked_scores(x[other], seen[other])
         return result
 
-    def masked_scores(self, x: Pixels, seen: Tensor) -> Tensor:
+    @torch.no_grad()
+    def masked_scores(self, x: Pixels, seen: Bools) -> Array:
         """Scores (n, |S|) by the any-mask networks alone, whatever the mask (n, m); 0 where nothing is seen."""
-        inputs = masked_input(to_input(x), seen, self.grid)
+        inputs = masked_input(to_input(x), torch.from_numpy(seen), self.grid)
         scores = torch.stack([net(inputs) for net in self.masked]).mean(dim=0) * self.belief[1]
-        return scores * seen.any(dim=1)[:, None]
+        return np.asarray(scores.numpy() * seen.any(axis=1, keepdims=True))
 
-    def prefix_scores(self, x: Pixels, order: Tensor | None = None) -> Tensor:
+    def prefix_scores(self, x: Pixels, order: Ints | None = None) -> Array:
         """Scores (n, m + 1, |S|): row by row in one pass; along another `order` (m,) one by one, by any-mask nets."""
         if order is None:
-            return nn.functional.pad(self._causal(x, None), (0, 0, 1, 0))
+            return np.pad(self._causal(x, None), ((0, 0), (1, 0), (0, 0)))
         return self.walk(x, [patch[None] for patch in order])
 
-    def walk(self, x: Pixels, players: Sequence[Tensor]) -> Tensor:
+    def walk(self, x: Pixels, players: Sequence[Ints]) -> Array:
         """Scores (n, k + 1, |S|) while k players, each given by its patches, are shown one after the other."""
-        shown = torch.zeros(len(players) + 1, len(self.grid), dtype=torch.bool)
+        shown = np.zeros((len(players) + 1, len(self.grid)), dtype=bool)
         for step, patches in enumerate(players):
             shown[step + 1] = shown[step]
             shown[step + 1, patches] = True
@@ -285,13 +287,13 @@ class ImageCritic(Critic):
         for image in x:
             blocks = [shown[k : k + _AT_ONCE] for k in range(0, len(shown), _AT_ONCE)]
             answers = [self.masked_scores(np.broadcast_to(image, (len(b), *image.shape)), b) for b in blocks]
-            parts.append(torch.cat(answers))
-        return torch.stack(parts)
+            parts.append(np.concatenate(answers))
+        return np.stack(parts)
 
-    def player_scores(self, x: Pixels, order: Tensor) -> Tensor:
+    def player_scores(self, x: Pixels, order: Ints) -> Array:
         """Scores (n, k + 1, |S|) while the patches of k blocks are shown one block after the other."""
         block = self.players(len(self.grid))
-        return self.walk(x, [torch.from_numpy(np.flatnonzero(block == k)) for k in order.tolist()])
+        return self.walk(x, [np.flatnonzero(block == k) for k in order])
 
     def players(self, features: int) -> Ints:
         """(m,) the block of each patch: 8 × 8 blocks at most."""
@@ -300,9 +302,10 @@ class ImageCritic(Critic):
         columns = np.arange(grid.across) * min(_BLOCKS, grid.across) // grid.across
         return np.asarray((rows[:, None] * min(_BLOCKS, grid.across) + columns).ravel(), dtype=np.intp)
 
-    def _causal(self, x: Pixels, at: Tensor | None) -> Tensor:
+    @torch.no_grad()
+    def _causal(self, x: Pixels, at: Tensor | None) -> Array:
         inputs = to_input(x)
-        return torch.stack([net(inputs, at) for net in self.causal]).mean(dim=0) * self.belief[0]
+        return np.asarray((torch.stack([net(inputs, at) for net in self.causal]).mean(dim=0) * self.belief[0]).numpy())
 
     def settings(self) -> dict[str, Any]:
         """The grid, the classes, how many networks of each kind, and how far they are believed."""
@@ -314,12 +317,12 @@ class ImageCritic(Critic):
             "belief": list(self.belief),
         }
 
-    def tensors(self) -> dict[str, Tensor]:
+    def tensors(self) -> dict[str, Array]:
         """The weights of all networks."""
         return saved("causal", self.causal) | saved("masked", self.masked)
 
     @classmethod
-    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> ImageCritic:
+    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Array]) -> ImageCritic:
         """Rebuild it."""
         grid, classes = Grid(**settings["grid"]), int(settings["classes"])
         causal = [CausalNet(grid, classes) for _ in range(settings["causal"])]
@@ -330,16 +333,21 @@ class ImageCritic(Critic):
         return cls(grid, classes, causal, masked, (float(first), float(second)))
 
 
-def saved(kind: str, nets: Sequence[nn.Module]) -> dict[str, Tensor]:
+def saved(kind: str, nets: Sequence[nn.Module]) -> dict[str, Array]:
     """The weights of some networks, by kind, number and name."""
-    return {f"{kind}.{k}.{name}": value for k, net in enumerate(nets) for name, value in net.state_dict().items()}
+    states = (net.state_dict() for net in nets)
+    return {f"{kind}.{k}.{name}": value.numpy() for k, state in enumerate(states) for name, value in state.items()}
 
 
-def restore(kind: str, nets: Sequence[nn.Module], tensors: dict[str, Tensor]) -> None:
+def restore(kind: str, nets: Sequence[nn.Module], tensors: dict[str, Array]) -> None:
     """Give networks the weights that `saved` named; raises `KeyError` where they do not fit."""
     for k, net in enumerate(nets):
         start = f"{kind}.{k}."
-        own = {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
+        own = {
+            name.removeprefix(start): torch.from_numpy(value)
+            for name, value in tensors.items()
+            if name.startswith(start)
+        }
         try:
             net.load_state_dict(own)
         except RuntimeError as error:  # torch's word for missing or misshapen tensors

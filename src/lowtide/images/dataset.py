@@ -31,6 +31,7 @@ from lowtide.labels import check_secret_values, copy_note, near_copies, read_cla
 from lowtide.progress import progress_bar
 from lowtide.protocols import Dataset, Locks, Matched, PlanView
 from lowtide.table_files.formats import FORMATS, AnyPath, existing, find_column
+from lowtide.table_files.several import holds_tables
 from lowtide.types import Bools
 
 _BATCH = 256
@@ -171,7 +172,9 @@ def are_image_files(source: Any) -> bool:
     if not isinstance(source, (str, Path)):
         return False
     path = Path(source)
-    return path.suffix.lower() == ".npz" or (path.is_dir() and path.suffix.lower() not in FORMATS)
+    if path.suffix.lower() == ".npz":
+        return True
+    return path.is_dir() and path.suffix.lower() not in FORMATS and not holds_tables(path)
 
 
 def open_dataset(source: Any, secret: Any, options: ImageOptions, *, progress: bool | None) -> Dataset:

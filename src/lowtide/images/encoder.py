@@ -242,3 +242,8 @@ def mean_image(images: Any) -> Floats:
         index = np.arange(start, min(start + _BATCH, len(opened)))
         total += opened.read(index).sum(axis=0, dtype=np.int64)
     return total / len(opened)
+
+
+def is_side(features: Any) -> bool:
+    """Whether `features` is a whole number, the side of patches."""
+    return isinstance(features, (int, np.integer)) and not isinstance(features, bool)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -132,7 +133,13 @@ def _coding(image: Image.Image) -> Coding | None:
     found = tuple(tuple(int(number) for number in tables[key]) for key in sorted(tables))
     if not found or any(len(one) != 64 or not 0 < min(one) <= max(one) <= 255 for one in found):
         return None
-    return Coding(found, max(sampling, 0))
+    return _shared(found, max(sampling, 0))
+
+
+@lru_cache(maxsize=1024)
+def _shared(tables: tuple[tuple[int, ...], ...], subsampling: int) -> Coding:
+    """One object for all files that are encoded alike: a kilobyte a file would be most of what is known of them."""
+    return Coding(tables, subsampling)
 
 
 def decode(path: Path, *, channels: int, size: Size | None = None) -> Pixels:

@@ -23,16 +23,16 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from lowtide.density.artefact import Density, FitReport
-from lowtide.density.critics.base import Critic, Null
+from lowtide.density.critics.base import Critic, Null, normalise
 from lowtide.density.fitting import null_critic, read_secret, refuse_groups
+from lowtide.density.masking import MaskedRows, losses
 from lowtide.density.mixing import honest_mixture, is_clear, mixture_weights
-from lowtide.density.objectives import Checkpoints, Options, fingerprint, information_of, normalise, nothing_found
-from lowtide.density.training import MaskedRows, losses
+from lowtide.density.objectives import Checkpoints, Options, fingerprint, information_of, nothing_found
 from lowtide.errors import LowtideError
 from lowtide.images import training
 from lowtide.images.causal import CausalNet
 from lowtide.images.convnets import ImageCritic, masked_input, small_cnn, to_input
-from lowtide.images.encoder import Grid, ImageEncoder, as_images
+from lowtide.images.encoder import Grid, ImageEncoder, as_images, is_side
 from lowtide.images.paper import fit_paper_images
 from lowtide.progress import progress_bar
 from lowtide.splits import derived_seed, generator, stratified_folds
@@ -50,11 +50,6 @@ _WHOLE = 0.6  # the weight of the first
 _AT_ONCE = 64  # images scored at once
 _ALL = 1000  # in place of the number of a fold, for the seed of the network that sees all
 _ENOUGH = 1000  # training images that the training figure is taken from
-
-
-def is_side(features: Any) -> bool:
-    """Whether `features` is a whole number, the side of patches."""
-    return isinstance(features, (int, np.integer)) and not isinstance(features, bool)
 
 
 def fit_images(x: Any, s: ArrayLike | None, options: Options, *, groups: ArrayLike | None = None) -> Density:
@@ -319,11 +314,10 @@ def _masked_views(net: nn.Module, x: Tensor, grid: Grid, generator: torch.Genera
 
 def _training_gain(critic: ImageCritic, album: training.TrainingImages) -> float:
     """The information that the final critic shows on images it was trained on."""
-    log_prior, values = torch.from_numpy(album.log_prior), []
+    values = []
     index = np.arange(min(_ENOUGH, len(album.s)))
     for start in range(0, len(index), _AT_ONCE):
         part = index[start : start + _AT_ONCE]
-        with torch.no_grad():
-            g = normalise(critic.scores(album.images.read(part)), log_prior).numpy()
+        g = normalise(critic.scores(album.images.read(part)), album.log_prior)
         values.append(g[np.arange(len(part)), album.s[part]])
     return float(np.concatenate(values).mean())

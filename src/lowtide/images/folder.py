@@ -213,6 +213,13 @@ class ImageFolder:
             return (None,) * len(self)
         return tuple(source.headers[row].coding for row in self.rows)
 
+    def header(self, row: int) -> Header:
+        """What is known of one file."""
+        source = self.source
+        if not isinstance(source, FileImages) or not source.headers:
+            raise LowtideError(f"{self.path} is not a folder of image files, and has no headers; give a folder")
+        return source.headers[self.rows[row]]
+
     def native(self, index: Ints) -> list[Pixels]:
         """Some images at their own sizes, each (height, width, channels)."""
         rows, source = self.rows[index], self.source

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from torch import Tensor
 
 from lowtide.checks import LowtideError, check_rows
-from lowtide.disclose.budget import Hider, reading
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.noise import KeyedNoise, row_ids
+from lowtide.disclose.saved import Hider, Tensors, reading
 from lowtide.images.encoder import Images, as_images
 from lowtide.images.mechanism import (
     FixedPatches,
@@ -29,7 +28,6 @@ from lowtide.images.redrawing import RedrawnImages, RedrawRegion
 from lowtide.types import Bools
 
 Config = Mapping[str, Any]
-Tensors = Mapping[str, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +106,7 @@ class ImageHider(Hider):
         return opened
 
     @classmethod
-    def from_parts(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str | Path) -> ImageHider:
+    def from_parts(cls, config: Mapping[str, Any], tensors: Tensors, where: str | Path) -> ImageHider:
         """Rebuild what `parts` took apart; `where` it came from is for the error message."""
         with reading(where):
             mechanism = ImageMechanism.from_config(config["mechanism"])

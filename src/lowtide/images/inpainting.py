@@ -13,11 +13,9 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-import torch
 from scipy import ndimage
 from scipy.sparse import coo_array, diags_array
 from scipy.sparse.linalg import splu
-from torch import nn
 
 from lowtide.checks import LowtideError, one_of
 from lowtide.types import Bools, Floats32, Ints, Pixels
@@ -143,8 +141,14 @@ def _enlarged(x: Floats32, shape: tuple[int, ...]) -> Floats32:
     """(n, height, width, channels) of the size `shape`, linear in between; of the same size as it is."""
     if x.shape[1:3] == shape:
         return x
-    wide = nn.functional.interpolate(torch.from_numpy(x).permute(0, 3, 1, 2), shape[:2], mode="bilinear")
-    return np.asarray(wide.permute(0, 2, 3, 1).numpy())
+    down, across = (_between(old, new) for old, new in zip(x.shape[1:3], shape, strict=False))
+    return np.asarray(np.einsum("ih,nhwc,jw->nijc", down, x, across, optimize=True), dtype=np.float32)
+
+
+def _between(old: int, new: int) -> Floats32:
+    """(new, old) how much of each pixel of a line is in those of a longer one, by the places of their centres."""
+    place = np.clip((np.arange(new) + 0.5) * old / new - 0.5, 0, old - 1)
+    return np.maximum(0.0, 1.0 - np.abs(place[:, None] - np.arange(old))).astype(np.float32)
 
 
 def _halved(x: Floats32) -> Floats32:

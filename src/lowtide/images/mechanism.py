@@ -18,14 +18,14 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
-from torch import Tensor
 
+from lowtide.bundles import Arrays
 from lowtide.checks import LowtideError, count, limit_of, one_of, within
-from lowtide.disclose.budget import Parts, Point, density_parts, ordered_parts, read_density, read_mask, read_ordered
+from lowtide.disclose.budget import Point
 from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
+from lowtide.disclose.saved import Parts, density_parts, ordered_parts, read_density, read_mask, read_ordered
 from lowtide.images.encoder import Grid, Images
 from lowtide.images.filling import FilledImages
 from lowtide.images.inpainting import FILLS, fill_in
@@ -263,12 +263,12 @@ class FixedPatches:
             arrays["shapes"] = np.stack([shape.order for shape in self.shapes])
             arrays["points"] = np.stack([point.hidden for point in self.curve])
             config["shapes"] = [{"kept": shape.kept, "name": shape.name} for shape in self.shapes]
-        return config, {**tensors, **{name: torch.from_numpy(array) for name, array in arrays.items()}}
+        return config, {**tensors, **arrays}
 
     @classmethod
-    def read(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor], grid: Grid) -> FixedPatches:
+    def read(cls, config: Mapping[str, Any], tensors: Arrays, grid: Grid) -> FixedPatches:
         """Rebuild what `parts` gave."""
-        marginal = tensors["marginal"].numpy()
+        marginal = tensors["marginal"]
         if marginal.shape != (len(grid),):
             raise LowtideError("the information of patches is not one number for each; make it again")
         found = read_ordered(config, tensors, len(grid))
@@ -276,15 +276,15 @@ class FixedPatches:
         plan = cls(grid=grid, marginal=marginal, **found)
         return plan._with_shapes(config["shapes"], tensors) if "shapes" in config else plan
 
-    def _with_shapes(self, said: Sequence[Mapping[str, Any]], tensors: Mapping[str, Tensor]) -> FixedPatches:
+    def _with_shapes(self, said: Sequence[Mapping[str, Any]], tensors: Arrays) -> FixedPatches:
         """The same plan with the shapes that `parts` gave; the points of its curve hide these."""
-        orders = tensors["shapes"].numpy().astype(np.intp)
+        orders = tensors["shapes"].astype(np.intp)
         if orders.shape[1:] != (len(self.grid),) or (np.sort(orders, axis=1) != np.arange(len(self.grid))).any():
             raise LowtideError("a shape of the plan does not name every patch once; make it again")
         shapes = tuple(
             HiddenShape(float(one["kept"]), str(one["name"]), own) for one, own in zip(said, orders, strict=True)
         )
-        masks = [read_mask(mask.numpy(), len(self.grid)) for mask in tensors["points"]]
+        masks = [read_mask(mask, len(self.grid)) for mask in tensors["points"]]
         curve = tuple(replace(point, hidden=mask) for point, mask in zip(self.curve, masks, strict=True))
         return replace(self, shapes=shapes, curve=curve)
 
@@ -328,7 +328,7 @@ def threshold_parts(name: str, density: PatchConditionals, epsilon: float, keep:
     return {"name": name, "epsilon": epsilon, **lists, "density": config}, tensors
 
 
-def read_threshold(config: Mapping[str, Any], tensors: Mapping[str, Tensor], grid: Grid, where: Any) -> dict[str, Any]:
+def read_threshold(config: Mapping[str, Any], tensors: Arrays, grid: Grid, where: Any) -> dict[str, Any]:
     """The fields that `threshold_parts` wrote."""
     masks = {name: read_mask(config[name], len(grid)) for name in ("keep", "hide")}
     density = read_density(config["density"], tensors, where)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from numpy.typing import ArrayLike
 
@@ -15,13 +15,12 @@ from lowtide.density.tide import TIDE
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError
-from lowtide.images import dataset, encoder, fitting, releasing
+from lowtide.extras import need_torch, optional
+from lowtide.images import dataset, encoder, parted, releasing
 from lowtide.images import view as image_view
 from lowtide.images.attackers import CONTINUED_ATTACKERS, IMAGE_ATTACKERS, NETWORKS, Album, changed_images
-from lowtide.images.convnets import ImageCritic
 from lowtide.images.hider import ImageHider
 from lowtide.images.options import ImageOptions
-from lowtide.images.paper import PaperImages
 from lowtide.images.planner import ImagePlanner, ImageSettings
 from lowtide.images.scan import ImageScan, scan_images
 from lowtide.images.view import ImageMaps
@@ -30,6 +29,11 @@ from lowtide.report.html import Findings, Outline, Section
 from lowtide.report.words import HiddenCounts, count_features
 from lowtide.table_files.formats import find_column
 from lowtide.types import Floats32
+
+if TYPE_CHECKING:
+    from lowtide.images import convnets, fitting, paper
+else:
+    convnets, fitting, paper = (optional(f"lowtide.images.{name}") for name in ("convnets", "fitting", "paper"))
 
 
 class ImageModality:
@@ -56,14 +60,19 @@ class ImageModality:
 
     # ── density ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    critics: ClassVar[Mapping[str, Any]] = {critic.kind: critic for critic in (ImageCritic, PaperImages)}
+    @property
+    def critics(self) -> Mapping[str, Any]:
+        """Networks, of which each answers by PyTorch."""
+        need_torch("a density of images")
+        return {critic.kind: critic for critic in (convnets.ImageCritic, paper.PaperImages)}
 
     def claims(self, x: Any, features: Any = None) -> bool:
         """Whether `x` is images, bytes or not, or features are given by the side of patches."""
-        return encoder.are_images(x) or len(getattr(x, "shape", ())) == 4 or fitting.is_side(features)
+        return encoder.are_images(x) or len(getattr(x, "shape", ())) == 4 or encoder.is_side(features)
 
     def fit_density(self, x: Any, s: ArrayLike | None, options: Options, groups: ArrayLike | None) -> Density:
         """Fit to images."""
+        need_torch("a density of images")
         return fitting.fit_images(x, s, options, groups=groups)
 
     def read_encoder(self, config: Mapping[str, Any], tensors: Mapping[str, Any]) -> encoder.ImageEncoder:
@@ -203,6 +212,12 @@ class ImageModality:
     ) -> releasing.ImageJob:
         """A folder or an `.npz` file, released batch by batch."""
         return releasing.ImageJob(source, plan, options, ids=ids, progress=progress)
+
+    def parted_job(self, source: Path, plan: Plan, options: ImageOptions, *, ids: Any) -> parted.ImagePartedJob:
+        """A folder, released in parts."""
+        return parted.ImagePartedJob(source, plan, options, ids=ids)
+
+    part_worker = parted.ImagePartWorker
 
     def match(
         self, release: Any, reference: Any, secret: Any, options: ImageOptions, *, utility: Any, progress: bool | None

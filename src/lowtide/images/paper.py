@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from lowtide.density.artefact import FitReport
-from lowtide.density.critics.base import Critic
+from lowtide.density.critics.base import Array, Critic
 from lowtide.density.objectives import Checkpoints, Objective, Options, fingerprint, get_objective
 from lowtide.images.convnets import fast, paper_cnn, pixels_seen, restore, saved, to_input
 from lowtide.images.encoder import Grid
@@ -24,7 +24,7 @@ from lowtide.images.training import Journal, TrainingImages
 from lowtide.progress import progress_bar
 from lowtide.splits import derived_seed
 from lowtide.training import minimise, seeded, to_device
-from lowtide.types import Pixels
+from lowtide.types import Bools, Ints, Pixels
 
 _EPOCHS = 100
 _ENOUGH = 1000  # training images that the training figure is taken from
@@ -73,21 +73,23 @@ class PaperImages(Critic):
         grid = self.grid
         return PaperImages(Grid(grid.height, grid.width, grid.channels, patch), self.classes, self.net, canvas)
 
-    def scores(self, x: Pixels, seen: Tensor | None = None) -> Tensor:
+    @torch.no_grad()
+    def scores(self, x: Pixels, seen: Bools | None = None) -> Array:
         """Scores (n, |S|) of images (n, height, width, channels)."""
         inputs = to_input(x)
         if seen is not None:
-            inputs = torch.where(pixels_seen(seen, self.grid), inputs, self.canvas)
-        return self.net(inputs)
+            inputs = torch.where(pixels_seen(torch.from_numpy(seen), self.grid), inputs, self.canvas)
+        return np.asarray(self.net(inputs).numpy())
 
-    def prefix_scores(self, x: Pixels, order: Tensor | None = None) -> Tensor:
+    @torch.no_grad()
+    def prefix_scores(self, x: Pixels, order: Ints | None = None) -> Array:
         """Scores (n, m + 1, |S|) while one patch after the other is shown; what a patch does not reach is kept."""
         inputs, walk = to_input(x), _Walk(self.net, self.canvas, len(x))
         answers = [walk.answers()]
         for patch in range(len(self.grid)) if order is None else order.tolist():
             walk.show(inputs, *self._box(patch))
             answers.append(walk.answers())
-        return torch.stack(answers, dim=1)
+        return np.asarray(torch.stack(answers, dim=1).float().numpy())  # NumPy has no bfloat16
 
     def _box(self, patch: int) -> tuple[slice, slice]:
         """Rows and columns of a patch."""
@@ -99,17 +101,17 @@ class PaperImages(Critic):
         """The grid and the classes."""
         return {"grid": asdict(self.grid), "classes": self.classes}
 
-    def tensors(self) -> dict[str, Tensor]:
+    def tensors(self) -> dict[str, Array]:
         """The weights, and the canvas."""
-        return saved("paper", [self.net]) | {"canvas": self.canvas}
+        return saved("paper", [self.net]) | {"canvas": self.canvas.numpy()}
 
     @classmethod
-    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> PaperImages:
+    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Array]) -> PaperImages:
         """Rebuild it."""
         grid, classes = Grid(**settings["grid"]), int(settings["classes"])
         net = paper_cnn(grid.height, grid.width, grid.channels, classes)
         restore("paper", [net], tensors)
-        return cls(grid, classes, net, tensors["canvas"])
+        return cls(grid, classes, net, torch.from_numpy(tensors["canvas"]))
 
 
 class _Walk:
@@ -230,7 +232,6 @@ def _gain(critic: PaperImages, album: TrainingImages, trim: float) -> float:
     values = []
     for start in range(0, min(_ENOUGH, len(album.s)), _AT_ONCE):
         index = np.arange(start, min(start + _AT_ONCE, len(album.s)))
-        with torch.no_grad():
-            g = critic.scores(album.images.read(index)).clamp(-trim, trim).numpy()
+        g = critic.scores(album.images.read(index)).clip(-trim, trim)
         values.append(g[np.arange(len(index)), album.s[index]])
     return float(np.concatenate(values).mean())

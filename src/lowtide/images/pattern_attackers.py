@@ -3,20 +3,21 @@
 They are quick, so that an audit trains them for every fold, and they err in other ways than regression and networks do.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from scipy.special import log_softmax
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
-from torch import Tensor, nn
 
 from lowtide.attack.attackers import Part, log_of, some_of
 from lowtide.attack.scores import calibrate
-from lowtide.types import Floats, Floats32, Labels
+from lowtide.extras import Tensor, nn, torch
+from lowtide.types import Floats, Floats32, Ints, Labels
 
 BothSides = Callable[[Any], tuple[Floats32, Floats32]]
 """Numbers of images and of their mirror images, (n, columns) each."""
@@ -125,11 +126,11 @@ _RADII = (1, 2)  # pixels from the middle of a pattern to its neighbours
 _AROUND = ((0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1), (-1, 0), (-1, 1))  # in a circle
 
 
-def _patterns() -> Tensor:
+def _patterns() -> Ints:
     """The number of each of 256 patterns: 58 that change at most twice along the circle, and one for all others."""
     bits = (np.arange(256)[:, None] >> np.arange(8)) & 1
     plain = (bits != np.roll(bits, 1, axis=1)).sum(axis=1) <= 2
-    return torch.from_numpy(np.where(plain, np.cumsum(plain) - 1, plain.sum()))
+    return np.where(plain, np.cumsum(plain) - 1, plain.sum())
 
 
 _PATTERN = _patterns()
@@ -159,7 +160,7 @@ def local_patterns(x: Tensor) -> Tensor:
         for bit, (dy, dx) in enumerate(_AROUND):
             top, left = radius * (1 + dy), radius * (1 + dx)
             found |= (padded[:, top : top + height, left : left + width] >= grey).long() << bit
-        place = (torch.arange(n)[:, None, None] * _CELLS**2 + cell) * _KINDS + _PATTERN[found]
+        place = (torch.arange(n)[:, None, None] * _CELLS**2 + cell) * _KINDS + torch.from_numpy(_PATTERN)[found]
         counts = torch.bincount(place.flatten(), minlength=n * _CELLS**2 * _KINDS).view(n, _CELLS**2, _KINDS)
         parts.append((counts / pixels[:, None]).flatten(1))
     return torch.cat(parts, dim=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,29 +12,27 @@ from numpy.typing import ArrayLike
 from lowtide.checks import LowtideError, count, one_of
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import Certificate, certify_fixed, certify_paper, certify_sequential
+from lowtide.disclose.check import Check
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
-from lowtide.disclose.rehearsal import Check, Goal, Rehearsal, Task, Tick, read_secret, read_utility, refuse_few
+from lowtide.disclose.rehearsal import Goal, Rehearsal, Task, Tick, read_secret, read_utility, refuse_few
+from lowtide.extras import optional
 from lowtide.images.alignment import ALIGNED
 from lowtide.images.encoder import Grid, as_images
 from lowtide.images.filling import FILLED_IN, LENT
-from lowtide.images.fitting import fit_images
 from lowtide.images.hider import ImageHider
 from lowtide.images.inpainting import FILLS
-from lowtide.images.mechanism import (
-    GREY,
-    REDRAW,
-    FixedPatches,
-    ImageMechanism,
-    PaperPatches,
-    PatchPolicy,
-    all_flags,
-)
+from lowtide.images.mechanism import GREY, REDRAW, FixedPatches, ImageMechanism, PaperPatches, PatchPolicy, all_flags
 from lowtide.images.options import ImageOptions
 from lowtide.images.problem import CHECKERS, ImageProblem, make_plan, make_sequential
 from lowtide.images.redraw_planning import certify_region, rehearse_region
 from lowtide.labels import Classes
 from lowtide.splits import stream
 from lowtide.types import Bools, Labels
+
+if TYPE_CHECKING:
+    from lowtide.images import fitting
+else:
+    fitting = optional("lowtide.images.fitting")
 
 _PATCH = 8  # side in pixels
 _NOISE = 1.0  # λ in units of the pixel range
@@ -147,6 +145,11 @@ class ImagePlanner:
         """(n,) the images that judge the release."""
         return self.problem.judged
 
+    @property
+    def judges(self) -> int:
+        """How many they are."""
+        return int(self.judging.sum())
+
     def rehearse(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         """Plan, and attack a rehearsal of the release."""
         ways = {"fixed": self._fixed, "redraw": self._redraw, "sequential": self._sequential, "paper": self._paper}
@@ -218,7 +221,7 @@ class ImagePlanner:
     def _paper(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         problem, mechanism = self.problem, self.problem.mechanism
         # As the paper does, all images are used; the rule promises nothing anyway.
-        density = fit_images(problem.images, problem.codes, self._options())
+        density = fitting.fit_images(problem.images, problem.codes, self._options())
         policy = PaperPatches(density, self.task.threshold, problem.keep, problem.hide)
         # Pixels lie in [0, 1], where radius and diameter are both √(pixels · channels).
         radii = np.sqrt(mechanism.grid.sizes * mechanism.grid.channels)

@@ -14,23 +14,27 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
-from torch import Tensor, nn
 
 from lowtide.disclose.budget import Reading
 from lowtide.errors import LowtideError
+from lowtide.extras import Tensor, nn, optional, torch
 from lowtide.images.attackers import edges_and_shades
-from lowtide.images.convnets import to_input
 from lowtide.images.encoder import Images
 from lowtide.splits import generator, generator_for, stratified_folds, stratified_sample
 from lowtide.training import one_thread
 from lowtide.types import Bools, Floats, Labels, Pixels
+
+if TYPE_CHECKING:
+    from lowtide.images import convnets
+else:
+    convnets = optional("lowtide.images.convnets")
 
 Hide = Callable[[Pixels], Pixels]
 """Everything hidden: from images (n, height, width, channels) to their stand-ins."""
@@ -90,7 +94,7 @@ class Thumbnails:
 
     def composed(self, rows: Labels, shown: Tensor) -> Tensor:
         """The release of some images that shows the share `shown` (h, w) of every pixel raw, (n, channels, h, w)."""
-        return compose(to_input(self.raw[rows]), to_input(self.standins[rows]), shown)
+        return compose(convnets.to_input(self.raw[rows]), convnets.to_input(self.standins[rows]), shown)
 
 
 def averaged(x: Tensor, factor: int) -> Tensor:
@@ -113,6 +117,7 @@ def compose(raw: Tensor, standins: Tensor, shown: Tensor) -> Tensor:
 CELLS = 16  # places down and across; the coarse cells of the edges are 8
 _BINS = 9
 _FOLDS = 3
+_STEPS = 40
 _SIDES = (2, 3, 4)  # of tiles, in places
 _ORDERS = 6
 _BATCH = 128
@@ -153,6 +158,11 @@ class EdgeAttacker:
         self.data, self.mirror, self.seed = data, mirror, seed
         folds = min(_FOLDS, int(np.bincount(data.codes).min()))
         self.fold = stratified_folds(data.codes, folds, generator(seed, "edge folds"))
+        # One release of a plan is much like the one before: its regression starts where that one ended.
+        self._models = [
+            LogisticRegression(C=1.0, max_iter=_STEPS, tol=1e-3, warm_start=True)
+            for _ in range(int(self.fold.max()) + 1)
+        ]
 
     def read(self, shown: Tensor) -> Reading:
         """How much the release that shows `shown` (h, w) tells."""
@@ -198,10 +208,10 @@ class EdgeAttacker:
         codes, prior = self.data.codes, self.data.prior
         scaler = StandardScaler().fit(sides[0][learn])
         known = np.concatenate([scaler.transform(side[learn]) for side in sides])
-        # As many nats of penalty for a weight of 1 as for one image.
-        model = LogisticRegression(C=1.0 / len(known), max_iter=100, tol=1e-3)
+        model = self._models[k]
+        model.C = 1.0 / len(known)  # as many nats of penalty for a weight of 1 as for one image
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # 100 steps are enough to see where a secret sits
+            warnings.simplefilter("ignore", ConvergenceWarning)  # so many steps show where a secret sits
             model.fit(known, np.tile(codes[learn], len(sides)))
         asked = np.stack([scaler.transform(side[rows]) for side in sides])
         weights, offset = model.coef_, model.intercept_

@@ -8,21 +8,25 @@ is asked about again. So an image with k hidden patches takes k + 1 passes, and 
 the patches one by one.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from lowtide.attack.panel import AttackReport, attack
 from lowtide.density.objectives import Options
-from lowtide.disclose.budget import Budget, Parts
+from lowtide.disclose.budget import Budget
+from lowtide.disclose.check import Check
 from lowtide.disclose.noise import KeyedNoise
-from lowtide.disclose.rehearsal import Check, Goal, Tick, hide_until_kept
+from lowtide.disclose.rehearsal import Goal, Tick, hide_until_kept
+from lowtide.disclose.saved import Parts
 from lowtide.disclose.standing import level_of
 from lowtide.errors import LowtideError
+from lowtide.extras import optional
 from lowtide.images.encoder import Chosen, Images
-from lowtide.images.fitting import fit_images
 from lowtide.images.mechanism import (
     FixedPatches,
     ImageMechanism,
@@ -36,6 +40,11 @@ from lowtide.images.planning_attackers import Thumbnails
 from lowtide.labels import Classes
 from lowtide.splits import generator, some_rows, stratified, stream
 from lowtide.types import Bools, Ints, Labels, Pixels
+
+if TYPE_CHECKING:
+    from lowtide.images import fitting
+else:
+    fitting = optional("lowtide.images.fitting")
 
 CHECKERS = ("edges", "small network")
 _JUDGING = 0.2  # share of the images: attackers learn from the other four fifths
@@ -127,7 +136,8 @@ class ImageProblem:
                 progress=False,
             )
 
-        return Check(None, learnt(self.codes), None if self.utility is None else learnt(self.utility), empty)
+        useful = None if self.utility is None else learnt(self.utility)
+        return Check(None, learnt(self.codes), useful, empty, ask=learnt)
 
 
 def plan_curve(problem: ImageProblem, tick: Tick = lambda _: None) -> FixedPatches:
@@ -280,12 +290,14 @@ def make_sequential(
     """
     rows = np.flatnonzero(~problem.judged)
     raw, codes = Chosen(problem.images, rows), problem.codes[rows]
-    policy = SequentialPatches(fit_images(raw, codes, options), problem.mechanism, epsilon, problem.keep, problem.hide)
+    policy = SequentialPatches(
+        fitting.fit_images(raw, codes, options), problem.mechanism, epsilon, problem.keep, problem.hide
+    )
     tick(0.4)
     rng = generator(problem.seed, "image sequential")
     mixture = HalfDisclosed(raw, policy, rng.random(len(rows)) < 0.5)
     every = np.concatenate([mixture.read(part) for part in np.array_split(np.arange(len(rows)), 1 + len(rows) // 256)])
-    policy = replace(policy, density=fit_images(every, codes, options))
+    policy = replace(policy, density=fitting.fit_images(every, codes, options))
     tick(0.8)
     check = problem.check(policy)
     if goal is None:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from lowtide.disclose.certificate import Certificate, certify_redraw, safe_prior
-from lowtide.disclose.rehearsal import Check, Task, Tick
+from lowtide.disclose.check import Check
+from lowtide.disclose.rehearsal import Task, Tick
 from lowtide.disclose.secret_codes import SecretCodes
 from lowtide.errors import LowtideError
 from lowtide.formatting import in_ascii, percent

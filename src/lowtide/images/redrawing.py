@@ -18,12 +18,10 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from lowtide.disclose.budget import Parts
 from lowtide.disclose.noise import Ids, KeyedNoise
+from lowtide.disclose.saved import Parts, Tensors
 from lowtide.disclose.secret_codes import SecretCodes
 from lowtide.errors import LowtideError
 from lowtide.images.encoder import Grid, Images
@@ -139,17 +137,17 @@ class RedrawRegion:
             "seed": self.seed,
             "secret": self.secret.to_config(),
         }
-        return config, {name: torch.from_numpy(np.array(array, order="C")) for name, array in arrays.items()}
+        return config, {name: np.array(array, order="C") for name, array in arrays.items()}
 
     @classmethod
-    def read(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor], grid: Grid) -> RedrawRegion:
+    def read(cls, config: Mapping[str, Any], tensors: Tensors, grid: Grid) -> RedrawRegion:
         """Rebuild what `parts` gave."""
-        mask = tensors["region"].numpy()
+        mask = tensors["region"]
         if mask.shape != (grid.height, grid.width):
             raise LowtideError("the region of the plan is of another size than its images; make it again")
 
         def reader(name: str) -> Reader:
-            own = {key.removeprefix(f"{name}."): t.numpy() for key, t in tensors.items() if key.startswith(f"{name}.")}
+            own = {key.removeprefix(f"{name}."): t for key, t in tensors.items() if key.startswith(f"{name}.")}
             return Reader.of_arrays(
                 own,
                 folds=FOLDS,

@@ -16,24 +16,27 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
-from torch import Tensor, nn
 
+from lowtide.density.masking import MaskedRows
 from lowtide.density.mixing import is_clear, mixture_weights
-from lowtide.density.training import MaskedRows
+from lowtide.extras import Tensor, nn, optional, torch
 from lowtide.images.attackers import edges_and_shades
-from lowtide.images.convnets import augment, erase, fast, small_cnn, to_input
 from lowtide.images.planning_attackers import averaged
-from lowtide.training import minimise, one_thread, seeded, shuffled_batches, to_device
+from lowtide.training import minimise, one_thread, seeded, shuffled_batches, to_device, without_gradients
 from lowtide.types import Bools, Floats, Floats32, Ints, Pixels
+
+if TYPE_CHECKING:
+    from lowtide.images import convnets
+else:
+    convnets = optional("lowtide.images.convnets")
 
 _SIDE = 32  # pixels of the longer side that networks see, about
 _AT_ONCE = 128
@@ -68,14 +71,14 @@ class FoldReader:
     mirror: bool
     seeming: Floats32 = field(repr=False)
 
-    @torch.no_grad()
+    @without_gradients
     def scores(self, pixels: Pixels) -> tuple[Floats, Floats]:
         """`log p(s | image)`, (2, n, |S|), by edges and by the network; and how images seem, (n, 1 + |S|) or (n, 0)."""
         weights = torch.from_numpy(np.concatenate([self.weights, self.seeming[:, :-1]]))
         offset = torch.from_numpy(np.concatenate([self.offset, self.seeming[:, -1]]))
         parts, seems, classes = [], [], len(self.offset)
         for start in range(0, len(pixels), _AT_ONCE):
-            x = to_input(pixels[start : start + _AT_ONCE])
+            x = convnets.to_input(pixels[start : start + _AT_ONCE])
             sides = (x, x.flip(3)) if self.mirror else (x,)
             by_edges = torch.stack([edges_and_shades(side) @ weights.T + offset for side in sides]).mean(dim=0)
             by_net = torch.stack([self.net(averaged(side, self.factor)) for side in sides]).mean(dim=0)
@@ -139,7 +142,7 @@ class Reader:
         """Rebuild what `arrays` gave; `how` has the factor and the mirror of its models."""
         found = []
         for k in range(folds):
-            net = small_cnn(channels, len(arrays["log_prior"]))
+            net = convnets.small_cnn(channels, len(arrays["log_prior"]))
             own = f"{k}.net."
             net.load_state_dict(
                 {name.removeprefix(own): torch.tensor(a) for name, a in arrays.items() if name.startswith(own)}
@@ -261,15 +264,16 @@ def _parts(rows: Ints) -> Iterator[Ints]:
         yield rows[start : start + _AT_ONCE]
 
 
-@torch.no_grad()
+@without_gradients
 def _read_all(view: Callable[[Ints], Pixels], n: int, mirror: bool) -> tuple[Pixels, list[Floats32], int]:
     """Small versions of all images, their edges and shades, also mirrored; and how many pixels became one."""
-    small, sides, factor = [], [list[Tensor](), list[Tensor]()], 1
+    sides: list[list[Tensor]] = [[], []]
+    small, factor = [], 1
     with one_thread():
         for part in _parts(np.arange(n)):
             pixels = view(part)
             factor = max(1, round(max(pixels.shape[1:3]) / _SIDE))
-            x = to_input(pixels)
+            x = convnets.to_input(pixels)
             means = averaged(torch.from_numpy(pixels).permute(0, 3, 1, 2).float(), factor)
             small.append(means.round().byte().permute(0, 2, 3, 1).contiguous().numpy())
             for side, turned in zip(sides, (x, x.flip(3)) if mirror else (x,), strict=False):
@@ -299,14 +303,16 @@ def _fit_network(small: Pixels, codes: Ints, classes: int, *, mirror: bool, step
     steps = steps or int(np.clip(_PASSES * n // size, _FEWEST_STEPS, _MOST_STEPS))
     generator, rng = torch.Generator().manual_seed(seed), np.random.default_rng(seed)
     with seeded(seed):
-        net = to_device(small_cnn(small.shape[3], classes))
+        net = to_device(convnets.small_cnn(small.shape[3], classes))
         optimiser = torch.optim.AdamW(net.parameters(), lr=_RATE, weight_decay=_DECAY)
         cycle = torch.optim.lr_scheduler.OneCycleLR(optimiser, _RATE, total_steps=steps, pct_start=0.2)
 
         def losses() -> Iterator[Tensor]:
             for chosen in islice(shuffled_batches(n, size, rng), steps):
-                x = erase(augment(to_input(small[chosen]), generator, flip=mirror), generator)
-                with fast():
+                x = convnets.erase(
+                    convnets.augment(convnets.to_input(small[chosen]), generator, flip=mirror), generator
+                )
+                with convnets.fast():
                     scores = net(to_device(x))
                 yield nn.functional.cross_entropy(scores.float(), to_device(torch.from_numpy(codes[chosen])))
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-import torch
 from scipy.optimize import linear_sum_assignment
 
 from lowtide.disclose.noise import Ids
+from lowtide.extras import torch
 from lowtide.images.encoder import Images
 from lowtide.images.planning_attackers import averaged
 from lowtide.images.regions import Region

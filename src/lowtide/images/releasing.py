@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from lowtide.checks import LowtideError
-from lowtide.disclose.noise import KeyedNoise, row_ids
+from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import note
 from lowtide.images.alignment import Alignment, aligned
 from lowtide.images.dataset import note_names, open_images
 from lowtide.images.encoder import Grid, Images
-from lowtide.images.folder import cached
+from lowtide.images.folder import ImageFolder, cached
 from lowtide.images.mechanism import BATCH, REDRAW, FixedPatches
 from lowtide.images.native import Frame, batches_by_size, compose_native, hide_native, shrunk
 from lowtide.images.options import ImageOptions
@@ -67,104 +67,41 @@ Batch = tuple[Ints, Pixels | list[Pixels]]
 """Rows, and their images: of one size, or each at its own."""
 
 
-class ImageJob:
-    """A folder or an `.npz` file of images, released batch by batch: the same paths and sizes."""
+class ImageBatches:
+    """Images of a folder and what a plan makes of them, batch by batch.
+
+    Args:
+        folder: n images.
+        plan: what to hide.
+        ids: (n,) what noise is keyed by, beside what an image shows.
+        secret: (n,) of a plan that draws anew.
+        places: (n,) where the frame of the plan lies in each image, where it follows faces.
+        progress: whether to draw progress bars.
+    """
 
     def __init__(
-        self, source: Path, plan: Plan, options: ImageOptions, *, ids: Any = None, progress: bool | None
+        self,
+        folder: ImageFolder,
+        plan: Plan,
+        *,
+        ids: Ids | None = None,
+        secret: Any = None,
+        places: Any = None,
+        progress: bool | None = None,
     ) -> None:
-        resize = plan.layout["resize"]
-        self._folder = open_images(
-            source,
-            resize=None if resize is None else (resize[0], resize[1]),
-            grey=plan.layout["grey"],
-            strict=options.complete,
-            thorough=True,  # a damaged file is found before anything is written
-            progress=progress,
-        )
-        self._plan, self._options = plan, options
-        for text in self._folder.describe():
-            note(text)
-        self._check_labels()
-        if not self._renames:
-            self._note_names()
-        self._images = plan.hider.read(self._folder)
-        self._ids = None if ids is None else row_ids(ids, len(self._folder))
-        self._secret = self._labels() if isinstance(plan.hider.policy, RedrawRegion) else None
+        self.folder, self.ids, self._plan = folder, ids, plan
+        self._images = plan.hider.read(folder)
+        self._secret, self._places, self._progress = secret, places, progress
         # Images that lend each other something are released as a file, the others batch by batch.
-        self._together = self._secret is not None or plan.hider.mechanism.fill == REDRAW
-        self._progress = progress
+        self._together = secret is not None or plan.hider.mechanism.fill == REDRAW
         self._release: Images | None = None
         # A plan that looked at smaller versions hides in the images themselves.
-        align = plan.layout.get("align")
-        self._native, self._sizes = resize is not None or align is not None, self._folder.sizes
-        self._places = None if align is None else Alignment.from_config(align).frames(self._folder, options.align)
-        if align is None and options.align is not None:
-            raise LowtideError("the plan does not follow faces; leave align out, or make a plan with it")
-        self.total: int | None = len(self._folder)
-
-    @property
-    def _renames(self) -> bool:
-        """Whether images get new names: by request, or because their folders are labels that are not kept."""
-        return self._options.rename or not self._folder.folders_tell_only(self._plan.layout["kept"])
-
-    def _check_labels(self) -> None:
-        """Say which labels are left out; refuse to release folders that nobody judged."""
-        kept, folder = self._plan.layout["kept"], self._folder
-        missing = [name for name in kept if name not in folder.beside.column_names]
-        if missing:
-            raise LowtideError(f"{folder.path} lacks {', '.join(missing)}, which the plan keeps; make another plan")
-        left_out = [name for name in folder.beside.column_names if name not in (*kept, self._plan.secret)]
-        if left_out:
-            note(f"left out: {', '.join(left_out)}; a plan made with --keep LABEL releases a label as it is")
-        if self._renames and self._options.mapping is None:
-            raise LowtideError(
-                "images with new names need a file for the private list of names: give --mapping FILE (mapping=). They "
-                "get new names by --rename, and where the names of their folders are labels that the plan does not keep"
-            )
-
-    def _labels(self) -> Any:
-        """The secret of every image, for a plan that draws anew."""
-        folder, secret = self._folder, self._plan.secret
-        if secret not in folder.columns:
-            raise LowtideError(
-                f"redraw needs the secret of every image, and {folder.path} has no label {secret!r}; give images that "
-                "have it (it is never released), or make a plan with policy 'fixed'"
-            )
-        labels = folder.column(secret).tolist()
-        self._plan.hider.policy.secret.read(labels, "images")  # refused before a key is made
-        return labels
-
-    def _note_names(self) -> None:
-        secret, folder = self._plan.secret, self._folder
-        known = folder.known(secret) if secret in folder.columns else np.zeros(0, dtype=bool)
-        labels = folder.take(known).column(secret) if known.any() else known
-        if known.any() and len(np.unique(labels)) > 1:
-            note_names(folder.take(known).names, np.unique(labels, return_inverse=True)[1])
-
-    def sink(self, out: Path, staged: Callable[..., Path]) -> ImageOutput:
-        """A folder or file like the source."""
-        options, kept = self._options, self._plan.layout["kept"]
-        return ImageOutput(
-            ImageWriter(
-                out,
-                self._folder,
-                drop=[name for name in self._folder.columns if name not in kept],
-                quality=options.quality,
-                png=options.png,
-                rename=self._renames or None,
-                mapping=options.mapping,
-                staged=staged,
-            )
-        )
-
-    def shuffle(self, noise: Any) -> None:
-        """Images have no such option: new names are given in random order."""
-        raise LowtideError("images are put in random order by new names; release them with --rename")
+        self._native = plan.layout["resize"] is not None or places is not None
+        self._sizes = folder.sizes
 
     def batches(self) -> Iterator[Batch]:
         """All images batch by batch; while one batch is worked on, the next is read."""
-        read: Callable[[Ints], Any] = self._folder.native if self._native else self._images.read
+        read: Callable[[Ints], Any] = self.folder.native if self._native else self._images.read
         parts = batches_by_size(self._sizes, BATCH)
         with ThreadPoolExecutor(1) as reader:
             coming = reader.submit(read, parts[0])
@@ -200,7 +137,7 @@ class ImageJob:
         elif isinstance(small, list):
             shown = None
         else:
-            ids = None if self._ids is None else self._ids[index]
+            ids = None if self.ids is None else self.ids[index]
             shown = mechanism.hide(small, flags, noise=noise, ids=ids)
         if isinstance(pixels, list):
             masks = mechanism.grid.spread(flags)
@@ -216,7 +153,7 @@ class ImageJob:
         """Redrawn images at their own sizes; those that keep their region are as they were."""
         region, lenders = release.region.mask, release.holder[index]
         return [
-            image if lender == row else compose_native(image, self._folder.native(lender[None])[0], frame, region)
+            image if lender == row else compose_native(image, self.folder.native(lender[None])[0], frame, region)
             for row, lender, image, frame in zip(index, lenders, images, self._frames(index), strict=True)
         ]
 
@@ -229,12 +166,125 @@ class ImageJob:
     def _opened(self, noise: KeyedNoise | None) -> Images:
         """The release of the whole file, in which images lend each other something."""
         if self._release is None:
-            images = cached(aligned(self._folder, self._places), progress=self._progress)
+            images = cached(aligned(self.folder, self._places), progress=self._progress)
             if self._secret is None:
-                self._release = self._plan.hider.transform(images, noise=noise, ids=self._ids)
+                self._release = self._plan.hider.transform(images, noise=noise, ids=self.ids)
             else:
-                self._release = redraw_images(images, self._plan, self._secret, noise=noise, ids=self._ids)
+                self._release = redraw_images(images, self._plan, self._secret, noise=noise, ids=self.ids)
         return self._release
+
+
+class ImageJob(ImageBatches):
+    """A folder or an `.npz` file of images, released batch by batch: the same paths and sizes."""
+
+    def __init__(
+        self,
+        source: Path,
+        plan: Plan,
+        options: ImageOptions,
+        *,
+        ids: Any = None,
+        progress: bool | None,
+        thorough: bool = True,
+    ) -> None:
+        resize, align = plan.layout["resize"], plan.layout.get("align")
+        self.folder = open_images(
+            source,
+            resize=None if resize is None else (resize[0], resize[1]),
+            grey=plan.layout["grey"],
+            strict=options.complete,
+            thorough=thorough,  # a damaged file is found before anything is written
+            progress=progress,
+        )
+        self._plan, self._options = plan, options
+        for text in self.folder.describe():
+            note(text)
+        self._check_labels()
+        if not self._renames:
+            self._note_names()
+        if align is None and options.align is not None:
+            raise LowtideError("the plan does not follow faces; leave align out, or make a plan with it")
+        super().__init__(
+            self.folder,
+            plan,
+            ids=None if ids is None else row_ids(ids, len(self.folder)),
+            secret=self._labels() if isinstance(plan.hider.policy, RedrawRegion) else None,
+            places=None if align is None else Alignment.from_config(align).frames(self.folder, options.align),
+            progress=progress,
+        )
+        self.total: int | None = len(self.folder)
+
+    def refuse_parts(self) -> None:
+        """Refuse what can only be released as a whole."""
+        if self._together:
+            raise LowtideError(
+                "images that lend each other regions are released by one process; leave out workers and engine"
+            )
+        if self._places is not None:
+            raise LowtideError("masks that follow faces are laid by one process; leave out workers and engine")
+
+    def check_output(self, out: Path) -> None:
+        """Refuse places where the release or its list of names must not be."""
+        self.sink(out, lambda path, **_: Path(path))
+
+    @property
+    def _renames(self) -> bool:
+        """Whether images get new names: by request, or because their folders are labels that are not kept."""
+        return self._options.rename or not self.folder.folders_tell_only(self._plan.layout["kept"])
+
+    def _check_labels(self) -> None:
+        """Say which labels are left out; refuse to release folders that nobody judged."""
+        kept, folder = self._plan.layout["kept"], self.folder
+        missing = [name for name in kept if name not in folder.beside.column_names]
+        if missing:
+            raise LowtideError(f"{folder.path} lacks {', '.join(missing)}, which the plan keeps; make another plan")
+        left_out = [name for name in folder.beside.column_names if name not in (*kept, self._plan.secret)]
+        if left_out:
+            note(f"left out: {', '.join(left_out)}; a plan made with --keep LABEL releases a label as it is")
+        if self._renames and self._options.mapping is None:
+            raise LowtideError(
+                "images with new names need a file for the private list of names: give --mapping FILE (mapping=). They "
+                "get new names by --rename, and where the names of their folders are labels that the plan does not keep"
+            )
+
+    def _labels(self) -> Any:
+        """The secret of every image, for a plan that draws anew."""
+        folder, secret = self.folder, self._plan.secret
+        if secret not in folder.columns:
+            raise LowtideError(
+                f"redraw needs the secret of every image, and {folder.path} has no label {secret!r}; give images that "
+                "have it (it is never released), or make a plan with policy 'fixed'"
+            )
+        labels = folder.column(secret).tolist()
+        self._plan.hider.policy.secret.read(labels, "images")  # refused before a key is made
+        return labels
+
+    def _note_names(self) -> None:
+        secret, folder = self._plan.secret, self.folder
+        known = folder.known(secret) if secret in folder.columns else np.zeros(0, dtype=bool)
+        labels = folder.take(known).column(secret) if known.any() else known
+        if known.any() and len(np.unique(labels)) > 1:
+            note_names(folder.take(known).names, np.unique(labels, return_inverse=True)[1])
+
+    def sink(self, out: Path, staged: Callable[..., Path]) -> ImageOutput:
+        """A folder or file like the source."""
+        options, kept = self._options, self._plan.layout["kept"]
+        return ImageOutput(
+            ImageWriter(
+                out,
+                self.folder,
+                drop=[name for name in self.folder.columns if name not in kept],
+                quality=options.quality,
+                png=options.png,
+                rename=self._renames or None,
+                mapping=options.mapping,
+                staged=staged,
+            )
+        )
+
+    def shuffle(self, noise: Any) -> None:
+        """Images have no such option: new names are given in random order."""
+        raise LowtideError("images are put in random order by new names; release them with --rename")
 
     def finish(self) -> None:
         """Nothing is left to refuse."""
@@ -253,6 +303,10 @@ class ImageOutput:
     def write(self, changed: Changed) -> None:
         """Write a batch."""
         self._writer.write(*changed.samples)
+
+    def move(self, rows: list[int], files: list[Path]) -> None:
+        """Take over images that were written elsewhere; see `ImageWriter.move`."""
+        self._writer.move(rows, files)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -6,9 +6,11 @@ added, with weights for each fifth of the other images from the other four. Noth
 is in that number: it is a lower bound, up to chance. Which patches tell it is asked of the density of patches alone.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,19 +19,24 @@ from lowtide.attack.attackers import Attacker
 from lowtide.auditing.surface import SurfaceFindings
 from lowtide.checks import LowtideError, check_rows
 from lowtide.density.artefact import Density
+from lowtide.density.masking import MaskedRows, losses
 from lowtide.density.mixing import honest_mixture
 from lowtide.density.objectives import information_of
 from lowtide.density.tide import TIDE
-from lowtide.density.training import MaskedRows, losses
+from lowtide.extras import optional
 from lowtide.formatting import html_of, text_of
 from lowtide.images.attackers import IMAGE_ATTACKERS, Album, Edges
 from lowtide.images.encoder import Chosen, Grid, ImageEncoder, as_images, mean_image
-from lowtide.images.fitting import fit_once
 from lowtide.interface import NATS_PER_BIT, Estimate, Reported, TextTable
 from lowtide.labels import read_classes
 from lowtide.splits import STREAMS, generator_for, stratified_folds, three_tenths
 from lowtide.training import computing_on
 from lowtide.types import Floats, Labels, Pixels
+
+if TYPE_CHECKING:
+    from lowtide.images import fitting
+else:
+    fitting = optional("lowtide.images.fitting")
 
 _HELD_OUT = 2000  # images that are asked about
 _ORDER_FREE = 100  # of them: random orders cost one evaluation per block of patches
@@ -199,7 +206,7 @@ def _fitted(images: Chosen, labels: Any, estimator: TIDE, *, varied: bool) -> De
     if len(images) < _MANY:
         return estimator.fit(images, labels).artefact
     with computing_on(estimator.device):
-        return fit_once(images, labels, estimator._options(), varied=varied)
+        return fitting.fit_once(images, labels, estimator._options(), varied=varied)
 
 
 def _trained(album: Album, codes: Labels, seed: int) -> dict[str, Attacker]:

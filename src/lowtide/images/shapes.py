@@ -3,40 +3,48 @@
 A family of shapes is a number for every place of an image: the smaller, the sooner it is hidden. So it has a shape for
 every share of the pixels, each inside the next. Many families are compared by a linear attacker on edges and shades: a
 Cholesky factor of the covariance, in the order in which a family shows the places, holds the attacker of every share.
-The best of each kind are then released in thought and read by a kernel attacker, which is not linear and sees what the
-outline itself tells. Both are asked about planning images that had no part in ordering the patches or in teaching them;
-images that judge the plan are not looked at.
+The best order is blended with the best boxes and ellipses: each errs by chance, and not alike. The best of each kind
+are then released in thought and read by a kernel attacker, which is not linear and sees what the outline itself tells.
+Both are asked about planning images that had no part in ordering the patches or in teaching them; images that judge the
+plan are not looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from scipy import ndimage
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.stats import rankdata
 
+from lowtide.extras import optional, torch
 from lowtide.images.attackers import edges_and_shades
-from lowtide.images.convnets import to_input
 from lowtide.images.encoder import Grid
-from lowtide.images.planning_attackers import CELLS, Thumbnails, by_kind
+from lowtide.images.planning_attackers import CELLS, Thumbnails, at_places, by_kind
 from lowtide.splits import generator_for, stratified_sample
-from lowtide.training import one_thread
-from lowtide.types import Bools, Floats, Floats32, Ints
+from lowtide.training import one_thread, without_gradients
+from lowtide.types import Bools, Floats, Floats32, Ints, Pixels
+
+if TYPE_CHECKING:
+    from lowtide.images import convnets
+else:
+    convnets = optional("lowtide.images.convnets")
 
 KNOTS = (0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.35)  # shares kept at which families are compared
 ORDERING = 0.6  # of the planning images order the patches; the others choose between shapes
-GREEDY = "greedy order"
+GREEDY, SMOOTHED = "greedy order", "smoothed order"
 CAUTIOUS = "order smoothed over 1 places"  # where images are too few to choose by
-_RIDGE = 1.0  # as in `planning.Spread`: added to the variance of every feature, which is 1
+_ORDERS = (GREEDY, SMOOTHED)
+_RIDGE = 1.0  # as in `showing.Spread`: added to the variance of every feature, which is 1
 _PENALTY = 0.3  # of the kernel attacker, whose kernel has 1 on the diagonal; 0.1 to 1 read the same faces equally well
 _CENTRES = np.linspace(0.3, 0.9, 7)  # of boxes and ellipses, down the image
 _ASIDE = (0.3, 0.5, 0.7)  # and across, where both sides are not treated alike
 _ASPECTS = (0.6, 1.0, 1.6, 2.5, np.inf)  # width over height, in shares of the image; the last is a band
-_SMOOTH = (0.5, 1.0, 2.0)  # places over which an order is smoothed
+_SMOOTH = (0.5, 1.0, 1.5, 2.0)  # places over which an order is smoothed
+_BLENDED = (1, 3, 6)  # boxes and ellipses, the best ones, that an order is blended with
 _WORTH = 1.3  # times as much as the best the linear attacker may read of a family that is read again
 _ROWS = 3600  # images; the kernel of all pairs is in memory, and more do not change which shape is best
 _BATCH = 256
@@ -90,7 +98,7 @@ def families(rank: Floats, *, mirror: bool) -> tuple[Family, ...]:
     found = [Family(GREEDY, GREEDY, _looked_up(rank))]
     for width in _SMOOTH:
         soft = ndimage.gaussian_filter(rank, width, mode="nearest")
-        found.append(Family("smoothed order", f"order smoothed over {width:g} places", _looked_up(soft)))
+        found.append(Family(SMOOTHED, f"order smoothed over {width:g} places", _looked_up(soft)))
     for x in (0.5,) if mirror else _ASIDE:
         for y in _CENTRES:
             for aspect in _ASPECTS:
@@ -99,6 +107,23 @@ def families(rank: Floats, *, mirror: bool) -> tuple[Family, ...]:
                 if np.isfinite(aspect):
                     found.append(Family("ellipse", f"ellipse {where}", _ellipse(float(y), x, aspect)))
     return tuple(found)
+
+
+def blended(every: Sequence[Family], parts: Sequence[int]) -> Family:
+    """A family, or the mean of the ranks of an order and, counted as much together, of some shapes.
+
+    Args:
+        every: all families.
+        parts: which of them: one; or the order, then the shapes.
+    """
+    first, *others = (every[part] for part in parts)
+    if not others:
+        return first
+    row, column = np.divmod(np.arange(CELLS**2), CELLS)
+    ranks = [rankdata(one.level((row + 0.5) / CELLS, (column + 0.5) / CELLS)) for one in (first, *others)]
+    table = (ranks[0] + np.mean(ranks[1:], axis=0)).reshape(CELLS, CELLS)
+    noun = "box or ellipse" if len(others) == 1 else "boxes and ellipses"
+    return Family("blend", f"{first.name}, blended with the best {len(others)} {noun}", _looked_up(table))
 
 
 def _looked_up(table: Floats) -> Callable[[Floats, Floats], Floats]:
@@ -134,7 +159,7 @@ class LinearReader:
     """
 
     def __init__(self, data: Thumbnails, learning: Bools, *, mirror: bool) -> None:
-        features = _features(data, mirror)
+        features = numbers_at_places(data.raw, mirror)
         self._across = CELLS // 2 if mirror else CELLS
         self._place = np.tile(np.arange(CELLS * self._across), features.shape[1] // (CELLS * self._across))
         self._codes = data.codes[~learning]
@@ -218,8 +243,8 @@ def choose_families(
     learning: Bools,
     mirror: bool,
     tick: Callable[[float], None] = lambda _: None,
-) -> list[int]:
-    """Which of the families tells least, at each of the shares `KNOTS`.
+) -> list[tuple[int, ...]]:
+    """Which of the families, or which blend of them, tells least at each of the shares `KNOTS`: parts for `blended`.
 
     Args:
         data: the images for planning.
@@ -235,16 +260,36 @@ def choose_families(
     tick(0.2)
     chosen = []
     for number, share in enumerate(KNOTS):
-        best: dict[str, int] = {}
-        for place in np.argsort(told[:, number], kind="stable"):
-            best.setdefault(every[place].kind, int(place))
-        limit = _WORTH * told[:, number].min()
-        finalists = [place for place in best.values() if told[place, number] <= limit]
-        read = [kernel.read(grid.spread(hiding(every[place].order(grid, order), grid, share))) for place in finalists]
+        ranked = np.argsort(told[:, number], kind="stable")
+        here: dict[tuple[int, ...], float] = {(int(place),): float(told[place, number]) for place in ranked}
+        for parts in _blends(every, list(here)):
+            here[parts] = float(linear.read(blended(every, parts), (share,))[0])
+        best: dict[str, tuple[int, ...]] = {}
+        for parts in sorted(here, key=here.__getitem__):
+            best.setdefault(_sort_of(blended(every, parts)), parts)
+        limit = _WORTH * min(here.values())
+        finalists = [parts for parts in best.values() if here[parts] <= limit]
+        releases = [hiding(blended(every, parts).order(grid, order), grid, share) for parts in finalists]
         # Neither make alone: each errs by chance, and a shape must stand against both.
-        chosen.append(finalists[int(np.argmin(told[finalists, number] * read))])
+        both = [
+            here[parts] * kernel.read(grid.spread(hidden)) for parts, hidden in zip(finalists, releases, strict=True)
+        ]
+        chosen.append(finalists[int(np.argmin(both))])
         tick(0.2 + 0.8 * (number + 1) / len(KNOTS))
     return chosen
+
+
+def _sort_of(family: Family) -> str:
+    """What a family competes as before the best are read again: a smoothed order is much like the order."""
+    return "order" if family.kind in _ORDERS else family.kind
+
+
+def _blends(every: Sequence[Family], ranked: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """The best order with the best boxes and ellipses, from families ranked by what they tell, the least first."""
+    alone = [parts[0] for parts in ranked]
+    first = next(place for place in alone if every[place].kind in _ORDERS)
+    shapes = [place for place in alone if every[place].kind not in _ORDERS]
+    return [(first, *shapes[:count]) for count in _BLENDED if count <= len(shapes)]
 
 
 def hiding(order: Ints, grid: Grid, kept: float) -> Bools:
@@ -254,21 +299,30 @@ def hiding(order: Ints, grid: Grid, kept: float) -> Bools:
     return hidden
 
 
-def _features(data: Thumbnails, mirror: bool) -> Floats32:
-    """(n, kinds · places) shades and directions of edges of raw images, place by place within each kind."""
+def numbers_at_places(pixels: Pixels, mirror: bool) -> Floats32:
+    """(n, D) shades and directions of edges of images (n, h, w, channels), place by place within each kind.
+
+    With `mirror`, the mean of those of an image and its mirror image, of the left half.
+    """
     found = []
-    for start in range(0, len(data.codes), _BATCH):
-        values: Any = _sides(to_input(data.raw[start : start + _BATCH]), mirror)
-        shades, _, fine = by_kind(values, data.channels)
-        found.append(np.concatenate([shades, fine], axis=1))
-    every = np.concatenate(found)
-    if not mirror:
-        return every
-    cells = every.reshape(len(every), -1, CELLS, CELLS)
-    return np.ascontiguousarray(cells[..., : CELLS // 2]).reshape(len(every), -1)
+    for start in range(0, len(pixels), _BATCH):
+        values: Any = _sides(convnets.to_input(pixels[start : start + _BATCH]), mirror)
+        shades, _, fine = by_kind(values, pixels.shape[3])
+        found.append(np.concatenate([shades, fine], axis=1)[:, _left(pixels.shape[3], mirror)])
+    return np.concatenate(found)
 
 
-@torch.no_grad()
+def places_of_numbers(channels: int, mirror: bool) -> Ints:
+    """(D,) the place, of `CELLS` × `CELLS` row by row, of each of `numbers_at_places`."""
+    return at_places(channels)[_left(channels, mirror)]
+
+
+def _left(channels: int, mirror: bool) -> Bools | slice:
+    """Which of the numbers of all places are those of the left half, or all of them."""
+    return at_places(channels) % CELLS < CELLS // 2 if mirror else slice(None)
+
+
+@without_gradients
 def _sides(x: torch.Tensor, mirror: bool) -> Floats32:
     """(n, numbers) edges and shades of images, or the mean of these and of those of the mirror images."""
     with one_thread():

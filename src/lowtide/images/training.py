@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lowtide.density.objectives import Checkpoints, get_objective, normalise
+from lowtide.density.objectives import Checkpoints, get_objective
+from lowtide.density.training import normalised
 from lowtide.images import convnets
 from lowtide.images.causal import CausalNet
 from lowtide.images.encoder import Grid, Images, Stack
@@ -232,7 +233,7 @@ def _train(
                 batch = convnets.augment(batch, generator)  # noqa: PLW2901 - the batch as the network sees it
             with convnets.fast():
                 scores, weight = score(net, batch, generator)
-            g = normalise(scores.float(), log_prior)
+            g = normalised(scores.float(), log_prior)
             gain = objective.on_classes(g, to_device(s)[:, None].expand(-1, g.shape[1]), log_prior.exp())
             yield -(gain * to_device(weight)).sum(dim=1).mean()
             tick()

@@ -79,6 +79,12 @@ class FolderSink:
         path.write_bytes(content)
         os.utime(path, ns=(self._time, self._time))
 
+    def move(self, row: int, file: Path) -> None:
+        """Take over the file of one image."""
+        path = self._place / self._names[row]
+        file.rename(path)
+        os.utime(path, ns=(self._time, self._time))
+
     def finish(self, labels: pa.Table) -> None:
         """Write the label files of the layout, in the order of the names."""
         order = sorted(range(len(self._names)), key=self._names.__getitem__)
@@ -282,6 +288,23 @@ class ImageWriter:
         except OSError as error:
             raise cannot_write(self._target, error) from error
         self._written[rows] = True
+
+    def move(self, rows: Sequence[int], files: Sequence[Path]) -> None:
+        """Take over files of images that were encoded elsewhere, in the format of their names.
+
+        Args:
+            rows: which images they are.
+            files: where they are, on the disk of the target.
+        """
+        sink = self._sink
+        if not isinstance(sink, FolderSink):
+            raise LowtideError("files can only be moved into a folder that is open; write pixels")
+        try:
+            for row, file in zip(rows, files, strict=True):
+                sink.move(row, file)
+        except OSError as error:
+            raise cannot_write(self._target, error) from error
+        self._written[list(rows)] = True
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

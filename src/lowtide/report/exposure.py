@@ -2,6 +2,7 @@
 
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 from markupsafe import Markup
 
@@ -29,10 +30,37 @@ def exposed(found: Findings) -> list[Section]:
     body = fill(_TEMPLATE, "exposed", found=exposure.table(secret, nouns.rows), chart=chart, nouns=nouns, secret=secret)
     figures = {"exposed.svg": partial(stand_alone, [chart])}
     sections.append(Section("exposed", "Who is exposed", body, mark, figures))
+    if audit.together is not None:
+        body = fill(_TEMPLATE, "lines", found=audit.together.table(secret, nouns.rows))
+        rests = min((one.persons for one in audit.together.told), default=exposure.n)
+        over = Mark.resting(rests, f"Averages over {{n}} persons; no {nouns.row} is shown.", nouns)
+        sections.append(Section("together", f"Several {nouns.rows} of one person", body, over))
     if audit.measures:
         body = fill(_TEMPLATE, "lines", found=measures_table(audit.measures, exposure.attacker))
         sections.append(Section("measures", "Measures of leakage", body, mark))
     return sections
+
+
+def by_itself(found: Findings) -> list[Section]:
+    """A section for each of several secrets; all other sections are about their product."""
+    nouns, sections = found.nouns, []
+    audits = () if found.audit is None else found.audit.each
+    scans: tuple[Any, ...] = getattr(found.scan, "each", ())
+    for number, one in enumerate(audits):
+        rows, tables = one.attacks.headline.accuracy.n, [one.attack_table("Attacks"), *one.further_tables()]
+        sections.append((f"by-itself-{number}", one.secret, str(one.verdict), tables, rows))
+    for number, one in enumerate(scans):
+        sections.append((f"scan-by-itself-{number}", one.secret, "", one.tables(), one.information.n))
+    why = f"Averages over {{n}} {nouns.rows}; no {nouns.row} is shown."
+    return [
+        Section(
+            id,
+            f"By itself: {plain(secret)}",
+            fill(_TEMPLATE, "by_itself", sentence=plain(sentence, 4000), tables=tables),
+            Mark.resting(rows, why, nouns),
+        )
+        for id, secret, sentence, tables, rows in sections
+    ]
 
 
 def exposed_rows(found: Findings) -> list[Section]:

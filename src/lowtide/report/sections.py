@@ -15,7 +15,7 @@ from lowtide.report import charts, words
 from lowtide.report.charts import Tradeoff, duels, read_budget, tradeoff
 from lowtide.report.counting import counted
 from lowtide.report.divergence import divergence
-from lowtide.report.exposure import exposed, exposed_rows
+from lowtide.report.exposure import by_itself, exposed, exposed_rows
 from lowtide.report.html import FEWEST, Findings, Mark, Outline, Report, Scan, Section, fill
 from lowtide.report.learning import learning
 from lowtide.report.review import review
@@ -60,6 +60,7 @@ def make_report(
         *learning(found),
         *divergence(found),
         *exposed(found),
+        *by_itself(found),
         *counted(found),
         *_change(found),
         *(section for section in own if section.single),

@@ -248,13 +248,13 @@ def _check_names(names: Iterable[str], where: str) -> None:
         raise LowtideError(f"{where} has more than one column {', '.join(map(repr, twice))}; rename or drop one")
 
 
-_BUFFER = 1 << 20  # bytes read ahead per column, instead of whole row groups
+READ_AHEAD = 1 << 20  # bytes read ahead per column, instead of whole row groups
 _MAGIC = b"ARROW1"
 
 
 def columnar_schema(path: Path, name: Name) -> pa.Schema:
     """The columns and types of a Parquet or Arrow file."""
-    with _readable(path, name):
+    with readable(path, name):
         if name == "parquet":
             with pq.ParquetFile(path) as file:
                 schema = file.schema_arrow
@@ -272,9 +272,9 @@ def read_columnar(path: Path, name: Name, *, rows: int) -> Iterator[pa.Table]:
         name: `parquet` or `arrow`.
         rows: how many rows of a Parquet file to decode at once; Arrow files come in the batches they were written in.
     """
-    with _readable(path, name):
+    with readable(path, name):
         if name == "parquet":
-            with pq.ParquetFile(path, buffer_size=_BUFFER) as file:
+            with pq.ParquetFile(path, buffer_size=READ_AHEAD) as file:
                 for batch in file.iter_batches(rows):
                     yield plain_table(pa.Table.from_batches([batch]), str(path))
         else:
@@ -309,7 +309,7 @@ def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
 
 
 @contextmanager
-def _readable(path: Path, name: Name) -> Iterator[None]:
+def readable(path: Path, name: Name) -> Iterator[None]:
     """Say what is wrong with a file in one line; Arrow's own messages may quote it."""
     try:
         yield

@@ -7,14 +7,16 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pajson
 
 from lowtide.checks import LowtideError, count
-from lowtide.table_files import formats
+from lowtide.table_files import formats, several
 from lowtide.table_files.plain import check_moments
 from lowtide.table_files.separated import infer_separated, read_separated, separated_names
 
@@ -195,7 +197,7 @@ def _fits(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
     return True
 
 
-_ROWS = 65536
+BATCH_ROWS = 65536
 
 
 def read(path: formats.AnyPath, *, types: Mapping[str, str] | None = None, encoding: str = "utf-8") -> pa.Table:
@@ -206,19 +208,22 @@ def read(path: formats.AnyPath, *, types: Mapping[str, str] | None = None, encod
     with leading zeros are text.
 
     Args:
-        path: a file whose suffix tells the format: CSV, TSV, Parquet, Arrow, Feather or JSON lines.
+        path: a file whose suffix tells the format: CSV, TSV, Parquet, Arrow, Feather or JSON lines; or a folder or a
+            pattern of such files, which have the same columns.
         types: the type of some columns by name, instead of what the file suggests: `number`, `integer`, `text`,
             `boolean` or `date`.
         encoding: of separated text.
     """
-    place, form = _found(path, encoding)
-    schema = schema_of(place, types=types, encoding=encoding)
-    table = pa.concat_tables(_filled(_blocks(place, form, schema, encoding, _ROWS), place))
-    return table.unify_dictionaries()
+    schema = schema_of(path, types=types, encoding=encoding)
+    found = [(place, _found(place, encoding)[1]) for place in several.files_of(path)]
+    blocks = (
+        block for place, form in found for block in _filled(_blocks(place, form, schema, encoding, BATCH_ROWS), place)
+    )
+    return pa.concat_tables(blocks).unify_dictionaries()
 
 
 def batches(
-    path: formats.AnyPath, *, like: pa.Schema | None = None, rows: int = _ROWS, encoding: str = "utf-8"
+    path: formats.AnyPath, *, like: pa.Schema | None = None, rows: int = BATCH_ROWS, encoding: str = "utf-8"
 ) -> Iterator[pa.Table]:
     """Read a file in tables of `rows` rows, the last one shorter, in memory that does not grow with the file.
 
@@ -230,9 +235,64 @@ def batches(
         encoding: of separated text.
     """
     count("rows", rows, 1)
-    place, form = _found(path, encoding)
-    schema = schema_of(place, encoding=encoding) if like is None else formats.check_schema(like, "like")
-    return _rechunk(_filled(_blocks(place, form, schema, encoding, rows), place), rows)
+    found = [_found(one, encoding) for one in several.files_of(path)]
+    schema = schema_of(path, encoding=encoding) if like is None else formats.check_schema(like, "like")
+    parts = (_rechunk(_filled(_blocks(one, form, schema, encoding, rows), one), rows) for one, form in found)
+    return chain.from_iterable(parts)
+
+
+def part_batches(
+    part: Mapping[str, Any], *, like: pa.Schema, rows: int = BATCH_ROWS, encoding: str = "utf-8"
+) -> Iterator[pa.Table]:
+    """The tables of a part, cut where `batches` cuts the whole.
+
+    Args:
+        part: of `parts_of`.
+        like: the columns and types wanted.
+        rows: as for `batches`.
+        encoding: of separated text.
+    """
+    if "laid_out" in part:
+        return several.read_laid_out(Path(part["laid_out"]))
+    place = Path(part["file"])
+    if "stop" not in part:
+        return batches(place, like=like, rows=rows, encoding=encoding)
+    tables = several.read_rows(place, part["start"], part["stop"], rows=rows)
+    return _rechunk(_filled((formats.fit(table, like, str(place)) for table in tables), place), rows)
+
+
+def parts_of(
+    path: formats.AnyPath, *, like: pa.Schema, rows: int, work: Path, done: frozenset[int], encoding: str = "utf-8"
+) -> Iterator[dict[str, Any]]:
+    """Cut tables into parts: some rows of a Parquet file, one of several other files, or what is laid out for others.
+
+    Args:
+        path: as for `read`.
+        like: the columns and types wanted.
+        rows: how many rows a part should have; rounded up to whole batches, if it is more than one.
+        work: where parts of a single file that is not Parquet are laid out.
+        done: parts that nobody asks for.
+        encoding: of separated text.
+    """
+    files, step = several.files_of(path), rows if rows < BATCH_ROWS else -(-rows // BATCH_ROWS) * BATCH_ROWS
+    if several.is_laid_out(files):
+        yield from several.lay_out(
+            batches(path, like=like, rows=min(step, BATCH_ROWS), encoding=encoding), step, work, done
+        )
+        return
+    cuts = ((one, cut) for one in files for cut in _cuts(one, step))
+    for number, (one, cut) in enumerate(cuts):
+        which = f", rows {cut['start']:,} to {cut['stop']:,}" if cut else ""
+        part = {"number": number, "file": str(one), "name": f"{one.name}{which}", **cut}
+        yield {**part, "identity": several.identity((one,))}
+
+
+def _cuts(path: Path, step: int) -> list[dict[str, int]]:
+    """Which rows of a file are a part: all of them, but for Parquet."""
+    if formats.format_of(path).name != "parquet":
+        return [{}]
+    total = several.row_count(path)
+    return [{"start": start, "stop": min(start + step, total)} for start in range(0, total, step)]
 
 
 def schema_of(path: formats.AnyPath, *, types: Mapping[str, str] | None = None, encoding: str = "utf-8") -> pa.Schema:
@@ -243,6 +303,9 @@ def schema_of(path: formats.AnyPath, *, types: Mapping[str, str] | None = None, 
         types: as for `read`.
         encoding: of separated text.
     """
+    if several.is_several(path):
+        found = {place: schema_of(place, types=types, encoding=encoding) for place in several.files_of(path)}
+        return several.same_schema(found)
     place, form = _found(path, encoding)
     if form.name == "csv":
         return infer_separated(place, form, encoding=encoding, types=types)
@@ -265,6 +328,9 @@ def schema_like(
         types: of some columns by name, which come first.
         encoding: of separated text.
     """
+    if several.is_several(path):
+        found = {place: schema_like(place, words, types=types, encoding=encoding) for place in several.files_of(path)}
+        return several.same_schema(found)
     place, form = _found(path, encoding)
     if form.name not in ("csv", "jsonl"):
         return schema_of(path, types=types, encoding=encoding)

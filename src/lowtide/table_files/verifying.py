@@ -79,9 +79,9 @@ def broken_claims(card: ReleaseCard, path: Path) -> list[str]:
         expected |= features.keys()
     broken += _naming("the card names columns that the file lacks", expected - columns)
     blank = set(unjudged.withheld)
-    if card.policy != "redraw" and card.mechanism in ("redact", "mixed") and not card.parameters.get("fill"):
-        noised = set(card.parameters.get("noised") or ())
-        blank |= {name for name, hidden in features.items() if hidden == 1 and name not in noised}
+    if card.policy != "redraw" and card.mechanism in ("redact", "mixed", "merge") and not card.parameters.get("fill"):
+        blurred = {name for how in ("noised", "answered") for name in card.parameters.get(how) or ()}
+        blank |= {name for name, hidden in features.items() if hidden == 1 and name not in blurred}
     broken += _naming("the card calls columns hidden that show more than one value", blank & telling)
     if columns & features.keys() and not grouped:
         known = features.keys() | set(unjudged.released) | blank

@@ -1,7 +1,7 @@
 """Tables as the verbs open, release and match them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,12 @@ from lowtide.disclose.plan_file import Plan
 from lowtide.errors import note
 from lowtide.formatting import in_ascii
 from lowtide.interface import TextTable
-from lowtide.labels import check_secret_values, copy_note, near_copies, refuse_copies
+from lowtide.labels import check_secret_values, copy_note, joint_name, near_copies, refuse_copies
 from lowtide.protocols import Dataset, Locks, Matched, PlanView
 from lowtide.table_files.formats import as_arrow, find_column, is_frame, is_judged, is_moment, type_word
 from lowtide.table_files.plain import decoded
-from lowtide.table_files.reading import batches, read, schema_like
+from lowtide.table_files.reading import batches, read, schema_like, schema_of
+from lowtide.table_files.sampling import MOST_ROWS, note_sample, sample_rows
 from lowtide.table_files.shuffling import read_places
 from lowtide.tables.encoder import MOST_CATEGORIES, category_cap, read_shown, read_table, take_rows
 from lowtide.tables.options import TableOptions
@@ -29,7 +30,8 @@ from lowtide.tables.redraw_planning import why_not_redraw
 from lowtide.tables.redraw_policy import RedrawPolicy
 from lowtide.tables.redraw_view import plan_tables
 from lowtide.tables.scan import UNJUDGED, Description, describe
-from lowtide.tables.secrets import join_secrets, joint_name, named_secrets
+from lowtide.tables.secrets import join_secrets, named_secrets, parted
+from lowtide.tables.view import released_as
 from lowtide.types import Ints
 
 _SECRET = "secret"
@@ -55,6 +57,28 @@ class TableSource:
     secrets: Mapping[str, str] = field(default_factory=dict)
 
 
+def open_sample(source: Any, secret: Any, options: TableOptions) -> Dataset:
+    """As `open_table`; of many rows a uniform sample, see `lowtide.table_files.sampling`. Arrays are taken whole."""
+    most = options.most_rows or MOST_ROWS
+    if isinstance(source, (str, Path)):
+        schema, name = schema_of(source, types=read_types(options.types), encoding=options.encoding), Path(source).name
+        sample = sample_rows(batches(source, like=schema, encoding=options.encoding), most)
+    elif is_frame(source):
+        sample, name = sample_rows([as_arrow(source)], most), "table"
+    else:
+        return _open_array(source, secret)
+    note_sample(sample, name, "rows", options.most_rows)
+    if not sample.is_part:
+        return _find_secret(sample.table, secret, name)
+    called = str(getattr(secret, "name", None) or _SECRET)
+    if not isinstance(secret, str) and not named_secrets(secret, sample.table.column_names):
+        values = np.asarray(secret)
+        check_rows("the secret", values.shape, sample.rows, flat=True)
+        secret = values[sample.places]
+    data = _find_secret(sample.table, secret, name, called)
+    return replace(data, rows=sample.rows, each=tuple(replace(one, rows=sample.rows) for one in data.each))
+
+
 def open_table(source: Any, secret: Any, options: TableOptions) -> Dataset:
     """Read a table from a file, a frame or an array, and find the secret in it."""
     if isinstance(source, (str, Path)):
@@ -63,13 +87,17 @@ def open_table(source: Any, secret: Any, options: TableOptions) -> Dataset:
         table, name = as_arrow(source), "table"
     else:
         return _open_array(source, secret)
+    return _find_secret(table, secret, name)
+
+
+def _find_secret(table: pa.Table, secret: Any, name: str, called: str | None = None) -> Dataset:
+    """The rows of a table with their secret: a column, several, or values, one per row."""
     names = named_secrets(secret, table.column_names)
     if len(names) > 1:
-        types = {one: type_word(table.schema.field(one).type) for one in names}
-        return _with_secret(join_secrets(table, names), joint_name(names), name, types)
+        return _with_secrets(table, names, name)
     secret = names[0] if names else secret
     if not isinstance(secret, str):
-        own = str(getattr(secret, "name", None) or _SECRET)
+        own = called or str(getattr(secret, "name", None) or _SECRET)
         if own in table.column_names:
             raise LowtideError(f"the secret {own!r} is still a column of the data; drop it, or name it as the secret")
         values = np.asarray(secret)
@@ -83,6 +111,31 @@ def _open_array(x: Any, secret: Any) -> Dataset:
         raise LowtideError(f"an array has no column {secret!r}; give the values of the secret, one per row")
     labels = np.asarray(secret)
     return Dataset("tables", "table", x, _SECRET, labels, np.ones(len(labels), bool), source=TableSource())
+
+
+def _with_secrets(table: pa.Table, names: Sequence[str], name: str) -> Dataset:
+    """A table whose secret is the product of several columns, and the same rows with each of them by itself.
+
+    A column that copies one of them is as bad as one that copies the product.
+    """
+    types = {one: type_word(table.schema.field(one).type) for one in names}
+    joint = _with_secret(join_secrets(table, names), joint_name(names), name, types)
+    each = tuple(_by_itself(joint, one, values) for one, values in zip(names, parted(joint.labels), strict=True))
+    copies = dict.fromkeys([*joint.source.copies, *(copy for one in each for copy in one.source.copies)])
+    return replace(joint, source=replace(joint.source, copies=tuple(copies)), each=each)
+
+
+def _by_itself(joint: Dataset, secret: str, values: Sequence[str]) -> Dataset:
+    """The rows of a product of secrets, (n,) values of one of them in its place."""
+    whole: pa.Table = joint.source.table
+    table = whole.set_column(whole.column_names.index(joint.secret), secret, pa.array(values))
+    check_secret_values(secret, len(table), len(set(values)), "row")
+    labels = np.array(values)
+    copies = near_copies(table.drop_columns([secret]), np.unique(labels, return_inverse=True)[1])
+    for text in (copy_note(column, secret) for column in copies):
+        note(text)
+    source = replace(joint.source, table=table, copies=copies, description=describe(table, secret=secret), secrets={})
+    return replace(joint, secret=secret, labels=labels, source=source)
 
 
 def _with_secret(table: pa.Table, secret: str, name: str, secrets: Mapping[str, str] | None = None) -> Dataset:
@@ -211,7 +264,8 @@ def view_plan(plan: Plan) -> PlanView:
     )
     tables: tuple[TextTable, ...] = (TextTable("What is hidden", ("column", "rows hidden", "nats it carries"), rows),)
     lines = tuple(f"also blank, since it cannot be judged: {name}" for name in plan.layout["blank"])
-    released = {} if plan.hider.mechanism.merging is None else released_as(plan)
+    mixed = plan.hider.mechanism.merging is not None or card.mechanism == "mixed"
+    released = released_as(card) if mixed else {}
     if released:
         tables = (TextTable("What becomes of each column", ("column", "is released"), tuple(released.items())),)
     if isinstance(policy, RedrawPolicy):
@@ -231,14 +285,6 @@ def view_plan(plan: Plan) -> PlanView:
         },
         "it holds ranges and categories of your data",
     )
-
-
-def released_as(plan: Plan) -> dict[str, str]:
-    """What becomes of each column that was judged, in words."""
-    card, noised = plan.card, plan.card.parameters.get("noised") or ()
-    hidden = {feature.name for feature in card.features if feature.hidden == 1}
-    words = {name: "with noise" if name in noised else "redacted" for name in hidden}
-    return {one.name: words.get(one.name, card.merged.get(one.name, "as it is")) for one in card.features}
 
 
 def match_tables(release: Any, reference: Any, secret: Any, options: TableOptions, utility: str | None) -> Matched:

@@ -13,8 +13,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
 from lowtide.disclose.noise import Ids, KeyedNoise
 from lowtide.tables.cells import scatter
@@ -131,10 +130,10 @@ class ColumnFill:
                 filled.append(scatter(column, every, self.coded[j].write(found[:, j], column)))
         return held.with_columns(*filled).to_native()
 
-    def parts(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Plain JSON, and the arrays of the laws as tensors."""
+    def parts(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Plain JSON, and the arrays of the laws."""
         tensors = {
-            f"{_PREFIX}{k}.{each}.{name}": torch.from_numpy(np.array(array, order="C"))
+            f"{_PREFIX}{k}.{each}.{name}": np.array(array, order="C")
             for k, step in enumerate(self.steps)
             for each, donors in enumerate(step.donors)
             for name, array in donors.arrays().items()
@@ -144,7 +143,7 @@ class ColumnFill:
         return {"coded": coded, "shown": list(self.shown), "steps": columns, "seed": self.seed}, tensors
 
     @classmethod
-    def read(cls, config: Mapping[str, Any] | None, tensors: Mapping[str, Tensor]) -> ColumnFill | None:
+    def read(cls, config: Mapping[str, Any] | None, tensors: Mapping[str, NDArray[Any]]) -> ColumnFill | None:
         """Rebuild what `parts` gave; `None` of `None`."""
         if config is None:
             return None
@@ -154,7 +153,7 @@ class ColumnFill:
             for each in range(_FOLDS):
                 start = f"{_PREFIX}{k}.{each}."
                 own = {name.removeprefix(start): one for name, one in tensors.items() if name.startswith(start)}
-                laws.append(Donors.of_arrays({name: one.numpy() for name, one in own.items()}))
+                laws.append(Donors.of_arrays(own))
             steps.append(FillStep(tuple(map(int, columns)), tuple(laws)))
         coded = tuple(CodedColumn.from_config(one) for one in config["coded"])
         return cls(coded, tuple(map(int, config["shown"])), tuple(steps), int(config["seed"]))

@@ -7,7 +7,7 @@ several rows of this very file share.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +36,15 @@ class Frequencies:
         """Count rows of codes (n, columns)."""
         for j, counted in self._counted.items():
             counted.add(codes[:, j])
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that was counted, to be sent to others."""
+        return {f"{j}.{name}": array for j, one in self._counted.items() for name, array in one.arrays().items()}
+
+    def merge(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Add what was counted elsewhere, as `arrays` gave it; the same as if all rows had been counted here."""
+        for j, counted in self._counted.items():
+            counted.merge({name: arrays[f"{j}.{name}"] for name in ("slots", "values", "counts", "limit")})
 
     def classes(self, codes: Floats) -> Ints:
         """(n, columns) how often each value occurs, in classes; 0 for columns that are not counted."""
@@ -99,7 +108,19 @@ class _Counted:
     def add(self, codes: Floats) -> None:
         self._shared = None
         np.add.at(self._slots, _slot(codes), 1)
-        values, counts = np.unique(codes[~np.isnan(codes)], return_counts=True)
+        self._list(*np.unique(codes[~np.isnan(codes)], return_counts=True))
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {"slots": self._slots, "values": self._values, "counts": self._counts, "limit": np.array(self._limit)}
+
+    def merge(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._shared = None
+        self._slots += arrays["slots"]
+        self._limit = min(self._limit, np.uint64(arrays["limit"]))
+        self._list(arrays["values"], arrays["counts"])
+
+    def _list(self, values: Floats, counts: NDArray[Any]) -> None:
+        """Count some different values by name, as far as they are listed."""
         values, place = np.unique(np.concatenate([self._values, values]), return_inverse=True)
         counts = np.bincount(place.ravel(), weights=np.concatenate([self._counts, counts])).astype(np.int64)
         marks = spread(bits_of(values))

@@ -16,12 +16,11 @@ from typing import Any, ClassVar, NamedTuple
 import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
 from lowtide.checks import LowtideError, check_shape
-from lowtide.disclose.budget import Hider, reading
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.noise import KeyedNoise, row_ids
+from lowtide.disclose.saved import Hider, Tensors, reading
 from lowtide.tables import columns
 from lowtide.tables.cells import repeat_arrow, scatter, withhold_new
 from lowtide.tables.encoder import TableEncoder
@@ -29,7 +28,7 @@ from lowtide.tables.filling import ColumnFill
 from lowtide.tables.frequencies import Frequencies
 from lowtide.tables.layout import column_names, column_starts, owners
 from lowtide.tables.mechanism import TableMechanism
-from lowtide.tables.merging import Merged, is_data_frame
+from lowtide.tables.merging import Merged, is_data_frame, labelled
 from lowtide.tables.policies import ColumnPolicy, FixedColumns, PaperColumns, SequentialColumns
 from lowtide.tables.redraw_policy import RedrawPolicy
 from lowtide.types import Bools, Floats32
@@ -39,9 +38,9 @@ def write(table: Any, rows: Floats32, hidden: ArrayLike, mechanism: TableMechani
     """Put the hidden cells of encoded rows back into the table they were read from.
 
     Hidden numbers are rounded where the column holds whole numbers or booleans, hidden dates to the day or to what the
-    type can tell. A redacted text shows `hidden`, and a redacted date, or a category of a type that lists its own, is
-    missing. A response shows the category drawn. A hidden number is never missing; a number that is not hidden stays
-    missing if it was.
+    type can tell. A redacted text shows `hidden`; so does a number that a plan with merged columns redacts. A redacted
+    date, or a category of a type that lists its own, is missing. A response shows the category drawn. A hidden number
+    is never missing; a number that is not hidden stays missing if it was.
 
     Args:
         table: the table as it was before, n rows: an array, a tensor, a list of rows, or a data frame of any library.
@@ -58,11 +57,13 @@ def write(table: Any, rows: Floats32, hidden: ArrayLike, mechanism: TableMechani
     mask = mechanism.features.mask(hidden)
     if mask.ndim == 2 and len(mask) != len(rows):
         raise LowtideError(f"hidden has {len(mask)} rows and the table {len(rows)}; give one choice, or one per row")
-    cells = np.broadcast_to(mask, (len(rows), mask.shape[-1]))[:, owners(mechanism.encoder, mechanism.features)]
+    owner = owners(mechanism.encoder, mechanism.features)
+    cells = np.broadcast_to(mask, (len(rows), mask.shape[-1]))[:, owner]
     if hasattr(table, "detach"):
         return _tensor(table, rows, cells)
     if nw.dependencies.is_into_dataframe(table):
-        return _frame(table, rows, cells, mechanism)
+        everybody = mask if mask.ndim == 1 else np.zeros(mask.shape[1], dtype=bool)
+        return _frame(table, rows, cells, everybody[owner], mechanism)
     if isinstance(table, (list, tuple)):
         return _array(np.asarray(table), rows, cells).tolist()
     if isinstance(table, np.ndarray):
@@ -94,7 +95,8 @@ def _same_shape(shape: tuple[int, ...], rows: Floats32) -> None:
         )
 
 
-def _frame(table: Any, rows: Floats32, cells: Bools, mechanism: TableMechanism) -> Any:
+def _frame(table: Any, rows: Floats32, cells: Bools, everybody: Bools, mechanism: TableMechanism) -> Any:
+    """The same for a data frame; `everybody` (columns,) marks what is hidden in every row, if there are any or not."""
     frame = nw.from_native(table, eager_only=True)
     if len(frame) != len(rows):
         raise LowtideError(f"the table has {len(frame)} rows, and {len(rows)} are to be written into it")
@@ -107,7 +109,10 @@ def _frame(table: Any, rows: Floats32, cells: Bools, mechanism: TableMechanism) 
     changed = []
     for j, name in enumerate(names):
         places = np.flatnonzero(cells[:, j])
-        if len(places):
+        if everybody[j] and _is_marked(mechanism, j):
+            gone = np.zeros(len(rows), dtype=np.intp)
+            changed.append(labelled(frame.get_column(own[name]), gone, (columns.HIDDEN,)))
+        elif len(places):
             column = _typed(frame.get_column(own[name]), mechanism, j)
             alike = mechanism.kinds[j] == "redact" and len(places) == len(rows)
             if alike and column.implementation.is_pyarrow() and (rows[:, starts[j]] == rows[0, starts[j]]).all():
@@ -116,6 +121,12 @@ def _frame(table: Any, rows: Floats32, cells: Bools, mechanism: TableMechanism) 
             shown = _shown(rows[places, starts[j] : starts[j + 1]], column, mechanism, j)
             changed.append(scatter(column, places, shown))
     return frame.with_columns(*changed).to_native() if changed else frame.clone().to_native()
+
+
+def _is_marked(mechanism: TableMechanism, j: int) -> bool:
+    """Whether input column j, redacted, says so in words: a 0 beside bands of text would be taken for a value."""
+    number = mechanism.encoder.categories[j] is None and mechanism.encoder.dates[j] is None
+    return mechanism.merging is not None and number and mechanism.kinds[j] == "redact" and mechanism.fill == 0
 
 
 def _shown(rows: Floats32, column: Any, mechanism: TableMechanism, j: int) -> Any:
@@ -227,7 +238,8 @@ class TableHider(Hider):
             rows, flags, drawn = self._flags(x, noise, ids)
             # As everywhere in scikit-learn, a list of rows comes back as an array.
             table = x if nw.dependencies.is_into_dataframe(x) or hasattr(x, "detach") else np.asarray(x)
-            table = write(table, self.mechanism.hide(rows, flags, **drawn), flags, self.mechanism)
+            hidden = self.policy.hidden if isinstance(self.policy, FixedColumns) else flags
+            table = write(table, self.mechanism.hide(rows, hidden, **drawn), hidden, self.mechanism)
         shown = ~flags[:, owners(self.mechanism.encoder, self.mechanism.features)]
         shown[:, self._labelled] = False  # nothing in them can be new
         table, blank, beyond = withhold_new(table, self.mechanism.encoder, shown, self.mechanism.fill)
@@ -292,7 +304,7 @@ class TableHider(Hider):
         return rows, self.policy.flags(rows, standins), drawn
 
     @classmethod
-    def from_parts(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str | Path) -> TableHider:
+    def from_parts(cls, config: Mapping[str, Any], tensors: Tensors, where: str | Path) -> TableHider:
         """Rebuild what `parts` took apart; `where` it came from is for the error message."""
         with reading(where):
             mechanism = TableMechanism.from_config(config["mechanism"])

@@ -23,12 +23,12 @@ from lowtide.table_files.formats import as_arrow, find_column, is_frame, type_wo
 from lowtide.table_files.reading import batches, read, schema_like, schema_of
 from lowtide.tables.dataset import match_tables, open_table, read_types
 from lowtide.tables.options import TableOptions
+from lowtide.tables.persons import subgroups, with_persons
 from lowtide.tables.secrets import secret_texts, with_joint
 from lowtide.types import Ints
 
-_MOST_SUBGROUPS = 100  # as many as a secret may have values
 _ALIKE = 0.6  # of names, from which on one is suggested for the other; the default of difflib
-_ASKED = ("id", "renamed", "rows", "synthetic", "release_secret", "known", "train", "groups_of")
+_ASKED = ("id", "renamed", "rows", "synthetic", "release_secret", "known", "train", "groups_of", "group", "posts")
 
 
 def match(release: Any, reference: Any, secret: Any, options: TableOptions, utility: str | None) -> Matched:
@@ -38,8 +38,8 @@ def match(release: Any, reference: Any, secret: Any, options: TableOptions, util
     _refuse_contradictions(options, utility)
     if not _is_table(reference) or not _is_table(release):
         raise LowtideError(
-            "--id, --column, --rows, --synthetic, --known, --train and --groups-of need a release and a reference with "
-            "named columns: files or data frames"
+            "--id, --column, --rows, --synthetic, --known, --train, --group, --posts and --groups-of need a release "
+            "and a reference with named columns: files or data frames"
         )
     clean = _read(reference, options)
     shown = _renamed(_read_like(release, clean, options), clean, options.renamed)
@@ -55,8 +55,9 @@ def match(release: Any, reference: Any, secret: Any, options: TableOptions, util
         numbers = np.arange(len(known))
     if places is not None:
         matched = replace(matched, position=places[known])
-    told = Circumstances(numbers=numbers[known], **_subgroups(matched.data, options.groups_of))
+    told = Circumstances(numbers=numbers[known], **subgroups(matched.data, options.groups_of))
     told = _with_known(told, matched, options.known)
+    matched, told = with_persons(matched, told, options)
     if options.train is not None:
         told = _with_train(told, matched, options)
     return replace(matched, told=told)
@@ -71,7 +72,7 @@ def _refuse_contradictions(options: TableOptions, utility: str | None) -> None:
     if options.rows is not None:
         one_of("rows", options.rows, ("other",))
     elsewhere = options.synthetic or options.rows is not None
-    same = [f"--{name}" for name in ("id", "order", "known", "train") if _is_given(options, name)]
+    same = [f"--{name}" for name in ("id", "order", "known", "train", "group", "posts") if _is_given(options, name)]
     if elsewhere and (same or utility is not None):
         told = ", ".join([*same, *(["--utility"] if utility is not None else [])])
         raise LowtideError(f"{told} is about the rows of the reference, and the release holds other rows; leave it out")
@@ -81,6 +82,8 @@ def _refuse_contradictions(options: TableOptions, utility: str | None) -> None:
         raise LowtideError("--id and --order both say which row is which; give one of them")
     if options.known and options.train is not None:
         raise LowtideError("--known and --train are asked one at a time; leave one out")
+    if options.train is not None and options.group is not None:
+        raise LowtideError("--group does not say whose the rows of --train are; leave one of them out")
 
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -187,12 +190,14 @@ def _ids(column: pa.ChunkedArray, what: str) -> pa.Array:
     kind = column.type
     ids = (pc.cast(column, kind.value_type) if pa.types.is_dictionary(kind) else column).combine_chunks()
     if ids.null_count:
-        raise LowtideError(f"{ids.null_count:,} rows of the {what} have no id; an id must be there in every row")
+        raise LowtideError(
+            f"{ids.null_count:,} rows of the {what} have no id; an id must be there in every row: name another column"
+        )
     distinct = pc.count_distinct(ids).as_py()
     if distinct < len(ids):
         raise LowtideError(
             f"the {what} has {len(ids):,} rows and {distinct:,} different ids: {len(ids) - distinct:,} repeat one; an "
-            "id must name one row"
+            "id must name one row: drop the copies, or name another column"
         )
     return ids
 
@@ -250,21 +255,6 @@ def _with_train(told: Circumstances, matched: Matched, options: TableOptions) ->
     return replace(told, learnt=pa.concat_tables([shown, besides.rows]), learnt_labels=every, tested=tested)
 
 
-def _subgroups(data: Dataset, name: str | None) -> dict[str, Any]:
-    """The subgroups that the values of a column of the reference make."""
-    if name is None:
-        return {}
-    table = data.source.table
-    column = find_column(name, table.column_names)
-    values, codes = np.unique(secret_texts(table[column]), return_inverse=True)
-    if not 2 <= len(values) <= _MOST_SUBGROUPS:
-        raise LowtideError(
-            f"--groups-of {column!r} makes {len(values):,} groups; it must make 2 to {_MOST_SUBGROUPS}: choose a "
-            "column of few values"
-        )
-    return {"subgroups": codes, "subgroups_of": column}
-
-
 # ── other rows ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -284,11 +274,14 @@ def _elsewhere(shown: pa.Table, clean: pa.Table, secret: Any, options: TableOpti
         name, meant = next(iter(strange.items()))
         remedy = "drop it" if meant is None else f"if it is {meant!r} there, say --column '{name}={meant}'"
         raise LowtideError(
-            f"{len(strange)} columns of the release are not in the reference, the first is {name!r}; {remedy}"
+            f"the release has columns that the reference has not, {len(strange)} in all, the first {name!r}; {remedy}"
         )
     columns = [name for name in data.samples.column_names if name in shown.column_names and name != own]
     if not columns:
-        raise LowtideError("release and reference have no column in common that attackers can read, but the secret")
+        raise LowtideError(
+            "release and reference have no column in common that attackers can read, but the secret; where they are "
+            "renamed, say --column NEW=OLD"
+        )
     tested = data.samples.select(columns)
     rows, codes, reference = _labelled(shown, data, own, "the release", tested)
     told = Circumstances(
@@ -297,7 +290,7 @@ def _elsewhere(shown: pa.Table, clean: pa.Table, secret: Any, options: TableOpti
         learnt_labels=np.concatenate([codes, reference]),
         tested=np.arange(len(rows) + len(tested)) >= len(rows),
         elsewhere="synthetic" if options.synthetic else "other",
-        **_subgroups(data, options.groups_of),
+        **subgroups(data, options.groups_of),
     )
     unjudged = tuple(name for name in data.unjudged if name in shown.column_names)
     return Matched(data, rows, tested, unjudged=unjudged, told=told)
@@ -350,7 +343,8 @@ def _with_shares(codes: Ints, shares: Any, what: str) -> Ints:
     gone = int(np.count_nonzero(counts == 0))
     if gone:
         raise LowtideError(
-            f"{what} has no row of {gone} of the {len(shares)} classes of the secret; nobody learns them"
+            f"{what} has no row of {gone} of the {len(shares)} classes of the secret, so that nobody learns them; add "
+            "such rows, or leave these classes out of the reference"
         )
     total = float((counts / shares).min())
     chosen = []

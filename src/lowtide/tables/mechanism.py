@@ -159,6 +159,11 @@ class TableMechanism:
         """Whether it needs noise, and therefore a key and row ids."""
         return "gaussian" in self.kinds or "response" in self.kinds
 
+    @property
+    def blurs(self) -> Bools:
+        """(m,) the features that are noised or answered at random when they are hidden."""
+        return np.array([bool(columns) for columns in self._noisy], dtype=bool)
+
     def ratios(self) -> Floats:
         """`D_j/λ_j` of each feature, (m,): √(number of noised columns)/lam, and 0 where nothing is noised."""
         noised = np.array([kind == "gaussian" for kind in self.kinds])

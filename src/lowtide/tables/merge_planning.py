@@ -17,7 +17,8 @@ import numpy as np
 from scipy.stats import beta, norm
 
 from lowtide.disclose.budget import Budget, Point, Reading
-from lowtide.disclose.rehearsal import Check, Goal, Tick
+from lowtide.disclose.check import Check
+from lowtide.disclose.rehearsal import Goal, Tick
 from lowtide.disclose.standing import level_of
 from lowtide.errors import LowtideError
 from lowtide.features import Features
@@ -41,7 +42,7 @@ from lowtide.tables.problem import TableProblem
 from lowtide.theory import counts as theory
 from lowtide.types import Floats
 
-_MOST_COLUMNS = 300  # whose atoms one regression can hold
+MOST_MERGED = 300  # whose atoms one regression can hold
 _HELD_BACK = 8  # times that a column is held back while the others go on
 MERGED_JUDGING = 0.6  # share of the rows that judge where a bound is counted: planning needs fewer than it
 _MARGIN = 0.5  # standard errors; with more, less is shown, with less, judged rows are asked more often
@@ -87,7 +88,7 @@ class MergeSearch:
         if problem.utility is not None:
             useful = AtomRegression(self.trees, problem.utility.codes[rows], own, self.regression.moments)
         self.worth = Worth(self.trees, problem.worth[list(merge.places)], useful, own)
-        self.begin = start(self.trees, merge.of_columns(problem.keep))
+        self.begin = start(self.trees, merge.of_columns(merge.begins_with))
         self._known: dict[tuple[Choice, bool], Reading] = {}
 
     def at(self, steps: Sequence[TreeStep]) -> Choice:
@@ -105,6 +106,14 @@ class MergeSearch:
         """What they read of the utility."""
         utility = self.merge.problem.utility
         return None if utility is None else self._read(choice, utility, useful=True)
+
+    def gain(self, steps: Sequence[TreeStep]) -> float:
+        """What steps add: nats to what the release should still tell, or else the share of the table."""
+        choice = self.at(steps)
+        after, before = self.useful(choice), self.useful(self.begin)
+        if after is None or before is None:
+            return self.merge.kept(choice) - self.merge.kept(self.begin)
+        return after.leakage.value - before.leakage.value
 
     def _read(self, choice: Choice, data: LabelledRows, *, useful: bool) -> Reading:
         if (choice, useful) not in self._known:
@@ -228,13 +237,7 @@ def plan_merges(merge: MergeProblem, goal: Goal, looks: Iterator[int], tick: Tic
         steps = search.by_attackers(goal.aim.planned, lambda done: tick(0.6 * done))
     tick(0.6)
     longest = list(steps)
-    tried = [_try(search, steps, next(looks))]
-    for turn in range(_LOOKS - 1):
-        if goal.is_met(tried[-1][1]) or not steps:
-            break
-        tick(0.7 + 0.3 * turn / _LOOKS)
-        steps = _fewer(search, steps, tried[-1][1], turn + 1) if turn < _LOOKS - 2 else []
-        tried.append(_try(search, steps, next(looks)))
+    tried = try_merges(search, steps, looks, tick=lambda done: tick(0.7 + 0.3 * done))
     if goal.is_exceeded(tried[-1][1]):
         raise _unreachable(merge, goal, tried[-1][1])
     (steps, problem), check = goal.settle(tried)
@@ -247,7 +250,39 @@ def plan_merges(merge: MergeProblem, goal: Goal, looks: Iterator[int], tick: Tic
     return MergedRelease(policy, problem, check)
 
 
-def _try(search: MergeSearch, steps: list[TreeStep], look: int) -> tuple[tuple[list[TreeStep], TableProblem], Check]:
+Tried = tuple[tuple[list[TreeStep], TableProblem], Check]
+
+
+def try_merges(
+    search: MergeSearch,
+    steps: list[TreeStep],
+    looks: Iterator[int],
+    *,
+    least: bool = True,
+    tick: Tick = lambda _: None,
+) -> list[Tried]:
+    """Releases of fewer and fewer steps, until the judged rows agree to the last.
+
+    Args:
+        search: that found the steps.
+        steps: to begin with.
+        looks: counts the looks at the judged rows.
+        least: whether the release of no step at all is tried at the end.
+        tick: called with the share of the work that is done.
+    """
+    tried = [_try(search, steps, next(looks))]
+    for turn in range(_LOOKS - 1):
+        if search.goal.is_met(tried[-1][1]) or not steps:
+            break
+        tick(turn / _LOOKS)
+        steps = _fewer(search, steps, tried[-1][1], turn + 1) if turn < _LOOKS - 2 else []
+        if not (steps or least):
+            break
+        tried.append(_try(search, steps, next(looks)))
+    return tried
+
+
+def _try(search: MergeSearch, steps: list[TreeStep], look: int) -> Tried:
     choice = search.at(steps)
     problem = search.merge.released(choice)
     return (steps, problem), problem.check(search.merge.hidden(choice), look)
@@ -329,9 +364,9 @@ def rows_needed(bound: Callable[[Floats], float], counts: Floats, limit: float, 
 
 def _check_size(merge: MergeProblem) -> None:
     names = column_names(merge.problem.mechanism.encoder)
-    if len(names) > _MOST_COLUMNS:
+    if len(names) > MOST_MERGED:
         raise LowtideError(
-            f"merge weighs all columns at once, up to {_MOST_COLUMNS}, and the table has {len(names)}; drop some, or "
+            f"merge weighs all columns at once, up to {MOST_MERGED}, and the table has {len(names)}; drop some, or "
             "use mechanism='redact'"
         )
     if not merge.trees:

@@ -18,18 +18,32 @@ from lowtide.tables.merging import Merging
 from lowtide.tables.problem import TableProblem
 from lowtide.types import Bools, Floats32
 
+_NOISE = ("kinds", "low", "high", "keeps", "lam")  # of a mechanism
+
 
 @dataclass(frozen=True, eq=False)
 class MergeProblem:
     """A table to be merged.
 
     Attributes:
-        problem: the table as it is.
+        problem: the table as it is; what its mechanism noises is shown so, whatever is merged.
         said: what the user says of merging.
+        shown: (m,) columns that are shown anyway, besides those that must be kept; none by default.
     """
 
     problem: TableProblem
     said: Merges
+    shown: Bools | None = None
+
+    @property
+    def begins_with(self) -> Bools:
+        """(m,) the columns that are shown before anything is merged."""
+        return self.problem.keep if self.shown is None else self.problem.keep | self.shown
+
+    @property
+    def closed(self) -> Bools:
+        """(m,) the columns that are not for merging: those that must be hidden, and those that are noised."""
+        return self.problem.hide | self.problem.mechanism.blurs
 
     @cached_property
     def places(self) -> tuple[int, ...]:
@@ -50,7 +64,7 @@ class MergeProblem:
         maker = TreeMaker(~problem.judged, problem.data.codes, useful, len(encoder.names), self.said)
         return [
             None
-            if problem.hide[j]
+            if self.closed[j]
             else maker.make(name, frame.get_column(own[name]), encoder.learnt(j), own=bool(self.utility_column[j]))
             for j, name in enumerate(encoder.names)
         ]
@@ -72,13 +86,13 @@ class MergeProblem:
 
     def hidden(self, choice: Choice) -> Bools:
         """(m,) which columns are redacted; those that show the same in all rows are not."""
-        found = self.problem.hide.copy()
+        found = self.closed
         found[list(self.places)] = is_hidden(self.trees, choice)
         return found
 
     def kept(self, choice: Choice) -> float:
         """The share of the table that is left."""
-        found = np.where(self.problem.hide, 0.0, 1.0)
+        found = np.where(self.closed, 0.0, 1.0)
         found[list(self.places)] = kept_of(self.planned, choice)
         return float(self.problem.worth @ found)
 
@@ -89,12 +103,14 @@ class MergeProblem:
         return Merging({tree.name: tree.merge(nodes) for tree, nodes, gone in listed if nodes is not None and not gone})
 
     def released(self, choice: Choice) -> TableProblem:
-        """The merged table as a problem of its own, of which nothing but redaction is left to do."""
+        """The merged table as a problem of its own, of which nothing but redaction and the same noise is left to do."""
         problem, merging = self.problem, self.merging(choice)
         merged = merging.apply(problem.table).table
         rows, encoder = read_table(merged)
         features = encoder.features()
         mechanism = TableMechanism.build(encoder, features, rows, kind="redact", fill=problem.mechanism.fill)
+        # Columns stay in their places, and none that is noised is merged.
+        mechanism = replace(mechanism, **{name: getattr(problem.mechanism, name) for name in _NOISE})
         useful = problem.utility
         if useful is not None:
             useful = replace(useful, rows=np.where(self.utility_column[features.groups], np.float32(0), rows))
@@ -121,4 +137,7 @@ class MergeProblem:
                 continue
             codes = tree.places(nodes)[tree.atoms]
             blocks.append(codes[:, None] if tree.ordered else np.eye(len(nodes))[codes])
+        blurred = problem.mechanism.blurs & ~without
+        if blurred.any():
+            blocks.append(problem.disclose(blurred)[planning][:, problem.features.columns(blurred)])
         return np.concatenate(blocks, axis=1).astype(np.float32)

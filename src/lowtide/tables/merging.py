@@ -111,7 +111,7 @@ class Merging:
             column = frame.get_column(own[name])
             codes = merge.codes(column)
             blank += int(np.count_nonzero(codes == UNJUDGED))
-            changed.append(_labelled(column, codes, merge.labels))
+            changed.append(labelled(column, codes, merge.labels))
         return Merged(frame.with_columns(*changed).to_native() if changed else table, blank)
 
     def on_card(self) -> dict[str, tuple[str, ...]]:
@@ -141,7 +141,7 @@ def is_data_frame(x: Any) -> bool:
     return bool(nw.dependencies.is_into_dataframe(x))
 
 
-def _labelled(column: Any, codes: Ints, labels: Sequence[str]) -> Any:
+def labelled(column: Any, codes: Ints, labels: Sequence[str]) -> Any:
     """The labels (n,) of codes in a column of the same library, missing where a code is negative."""
     places = codes.astype(np.int32)
     gone = places < 0

@@ -1,6 +1,7 @@
 """What the layers need to know about tables: the one object that the registry lists."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,7 +24,7 @@ from lowtide.report.html import Findings, Outline, Section
 from lowtide.report.words import HiddenCounts, count_features
 from lowtide.table_files.formats import find_column, format_of
 from lowtide.table_files.shuffling import order_beside
-from lowtide.tables import dataset, matching, redraw_view, releasing
+from lowtide.tables import dataset, matching, parted, redraw_view, releasing
 from lowtide.tables import view as table_view
 from lowtide.tables.attackers import ATTACKERS
 from lowtide.tables.encoder import TableEncoder, is_frame, read_encoder, read_shown, read_table, take_rows
@@ -174,7 +175,7 @@ class TableModality:
 
     def open(self, source: Any, secret: Any, options: TableOptions, *, progress: bool | None) -> Dataset:
         """A table from a file, a frame or an array, with its secret."""
-        return dataset.open_table(source, secret, options)
+        return dataset.open_sample(source, secret, options)
 
     def features(self, options: TableOptions) -> None:
         """Every column is a feature."""
@@ -183,7 +184,8 @@ class TableModality:
         """What each column tells."""
         described = data.source.description
         columns = () if described is None else described.columns
-        return scan(data.samples, data.labels, estimator=estimator, secret=data.secret, columns=columns)
+        found = scan(data.samples, data.labels, estimator=estimator, secret=data.secret, columns=columns)
+        return replace(found, source_rows=data.rows)
 
     def shown(self, data: Dataset) -> Any:
         """All columns but the secret."""
@@ -231,6 +233,12 @@ class TableModality:
     ) -> releasing.TableJob:
         """A table file, released batch by batch."""
         return releasing.TableJob(source, plan, options)
+
+    def parted_job(self, source: Path, plan: Plan, options: TableOptions, *, ids: Any) -> parted.TablePartedJob:
+        """Table files, released in parts."""
+        return parted.TablePartedJob(source, plan, options)
+
+    part_worker = parted.TablePartWorker
 
     def match(
         self, release: Any, reference: Any, secret: Any, options: TableOptions, *, utility: Any, progress: bool | None

@@ -15,18 +15,32 @@ class TableOptions:
         (), "override a column's type: COLUMN=number|integer|text|boolean|date", metavar="C=T", flag="type"
     )
     encoding: str = option("utf-8", "of a CSV file")
+    most_rows: int | None = option(
+        None,
+        "use at most so many, chosen at random; by default 200,000",
+        verbs=("scan", "plan"),
+        least=100,
+        metavar="N",
+        flag="rows",
+    )
     bounds: tuple[str, ...] = option(
         (), "range of a noised column, learnt from the data otherwise: age=0:120", verbs=("plan",), metavar="C=LOW:HIGH"
     )
     fill: str | None = option(
         None, "fill what is hidden with values drawn given what is shown: redraw", verbs=("plan",), metavar="redraw"
     )
+    categorical: str | None = option(
+        None,
+        "gaussian, mixed: how text is hidden: redact, or response, which answers at random",
+        verbs=("plan",),
+        metavar="HOW",
+    )
     bands: tuple[str, ...] = option(
-        (), "merge: where the bands of a column begin: age=17,30,45,65", verbs=("plan",), metavar="C=CUT,CUT"
+        (), "merge, mixed: where the bands of a column begin: age=17,30,45,65", verbs=("plan",), metavar="C=CUT,CUT"
     )
     hierarchy: tuple[str, ...] = option(
         (),
-        "merge: what values of a column may be joined into, one row per value: workclass=FILE.csv",
+        "merge, mixed: what values of a column may be joined into, one row per value: workclass=FILE.csv",
         verbs=("plan",),
         metavar="C=FILE",
     )
@@ -58,6 +72,12 @@ class TableOptions:
     )
     train: Any = option(
         None, "more rows of the release's layout whose secret the attacker knows", verbs=("audit",), metavar="FILE"
+    )
+    group: str | None = option(
+        None, "column of the reference that says whose each row is", verbs=("audit",), metavar="COLUMN"
+    )
+    posts: Any = option(
+        None, "what so many rows of one person tell together: 1,5,10,20", verbs=("audit",), metavar="N,N"
     )
     groups_of: str | None = option(
         None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,21 +23,24 @@ from lowtide.disclose.certificate import (
     certify_sequential,
     safe_prior,
 )
+from lowtide.disclose.check import Check
 from lowtide.disclose.membership import membership
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
-from lowtide.disclose.rehearsal import Check, Goal, Rehearsal, Task, Tick, read_secret, read_utility
+from lowtide.disclose.rehearsal import Goal, Rehearsal, Task, Tick, read_secret, read_utility
 from lowtide.errors import LowtideError
+from lowtide.extras import need_torch
 from lowtide.features import Features
 from lowtide.labels import Classes
 from lowtide.splits import stream
 from lowtide.tables.encoder import TableEncoder, is_frame, read_table
 from lowtide.tables.grouping import find_functions, group_columns, groups_of, owner_names
 from lowtide.tables.hider import TableHider, names_of
-from lowtide.tables.layout import bounded, column_names, constants, owners
+from lowtide.tables.layout import bounded, column_names, owners
 from lowtide.tables.mechanism import TableMechanism
-from lowtide.tables.merge_planning import MERGED_JUDGING, plan_merges
+from lowtide.tables.merge_planning import MERGED_JUDGING, MergedRelease, plan_merges
 from lowtide.tables.merge_problem import MergeProblem
-from lowtide.tables.noising import noise_instead
+from lowtide.tables.merge_trees import Merges
+from lowtide.tables.mixed_planning import Mixer, can_be_merged
 from lowtide.tables.planning_attackers import LabelledRows
 from lowtide.tables.policies import ColumnPolicy, FixedColumns, PaperColumns
 from lowtide.tables.problem import TableProblem, keep_share, make_plan, make_sequential, refuse_few
@@ -134,6 +137,11 @@ class TablePlanner:
         """(n,) the rows that judge the release."""
         return self.problem.judged
 
+    @property
+    def judges(self) -> int:
+        """How many they are."""
+        return int(self.judging.sum())
+
     def rehearse(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         """Plan, and attack a rehearsal of the release."""
         ways = {"fixed": self._fixed, "redraw": self._redraw, "sequential": self._sequential, "paper": self._paper}
@@ -165,26 +173,32 @@ class TablePlanner:
         problem, looks = self.problem, itertools.count(1)
         if goal is None:
             return *keep_share(problem, 1.0 if self.task.kept is None else self.task.kept, tick), problem
-        if self.task.mechanism == "merge":
-            said = read_merges(self.task.settings, problem.mechanism.encoder)
-            policy, problem, check = plan_merges(MergeProblem(problem, said), goal, looks, lambda d: tick(0.8 * d))
-            if self.task.lam is None:
-                return policy, check, problem
-        elif self.task.mechanism != "mixed":
+        if self.task.mechanism not in ("mixed", "merge"):
             return *make_plan(problem, goal, looks, tick), problem
+        said = self._merges()
+        mixer = Mixer(self.task.settings, said, goal, looks, None if self.task.lam is None else float(self.task.lam))
+        if self.task.mechanism == "merge":
+            found = plan_merges(MergeProblem(problem, said or Merges()), goal, looks, lambda d: tick(0.8 * d))
+            if self.task.lam is not None:
+                found = mixer.noised(found, lambda done: tick(0.8 + 0.2 * done))
         else:
-            policy, check = make_plan(problem, goal, looks, lambda done: tick(0.8 * done))
-        mechanism, noised, points = noise_instead(
-            problem,
-            self._noisy(problem),
-            policy.hidden,
-            goal,
-            looks,
-            lam=None if self.task.lam is None else float(self.task.lam),
-            tick=lambda done: tick(0.8 + 0.2 * done),
-        )
-        problem = replace(problem, mechanism=mechanism)
-        return replace(policy, curve=(*policy.curve, *points)), noised or check, problem
+            policy, check = make_plan(problem, goal, looks, lambda done: tick(0.6 * done))
+            found = mixer.mix(MergedRelease(policy, problem, check), lambda done: tick(0.6 + 0.4 * done))
+        return found.policy, found.check, found.problem
+
+    def _merges(self) -> Merges | None:
+        """What the user says of merging, checked before the long work; `None` where nothing can be merged."""
+        settings, problem = self.task.settings, self.problem
+        if self.task.mechanism == "mixed" and not can_be_merged(problem):
+            if settings.bands or settings.hierarchy:
+                raise LowtideError(
+                    "bands and hierarchy are for columns of a data frame, each by itself; leave them out, or together"
+                )
+            return None
+        said = read_merges(settings, problem.mechanism.encoder)
+        if said.bands or said.hierarchies:
+            _ = MergeProblem(problem, said).trees  # refuses what does not fit the columns
+        return said
 
     def _redraw(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         problem, budget = self.problem, self.task.row_budget
@@ -214,7 +228,6 @@ class TablePlanner:
                 "row budget, nats": budget,
                 "order": found.order,
                 "passes": len(found.policy.columns.passes),
-                "each by itself": found.each,
                 "keep": listed(self.task.keep),
                 "hide": listed(self.task.hide),
                 "together": groups_of(problem.features, problem.mechanism.encoder),
@@ -223,6 +236,7 @@ class TablePlanner:
 
     def _sequential(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         problem, mechanism, prior = self.problem, self.problem.mechanism, self.classes.prior
+        need_torch("policy='sequential'")
         policy, check = make_sequential(problem, goal, self.task.epsilon, tick)
         running = bool(np.isfinite(policy.rule.total))
         each = 0.0 if self.task.epsilon is None else self.task.epsilon
@@ -266,7 +280,9 @@ class TablePlanner:
         mechanism, task = problem.mechanism, self.task
         flags = policy.flags(problem.data.rows, problem.standins)
         features = problem.features
-        noised = _names(features, mechanism.ratios() > 0) if task.mechanism in ("mixed", "merge") else []
+        mixed = task.mechanism in ("mixed", "merge")
+        noised = _names(features, mechanism.ratios() > 0) if mixed else []
+        answered = _names(features, mechanism.blurs & (mechanism.ratios() == 0)) if mixed else []
         given, names = bounded(self.problem.mechanism.encoder, task.settings.ranges), column_names(mechanism.encoder)
         cells = flags[:, owners(mechanism.encoder, features)]
         merging = mechanism.merging
@@ -291,6 +307,8 @@ class TablePlanner:
                 "delta": task.delta,
                 "lam": mechanism.lam,
                 "noised": tuple(noised),
+                "answered": tuple(answered),
+                "truthful": float(mechanism.keeps.max()) if answered else None,
                 "ranges_learnt": tuple(names[j] for j in noisy if j not in given),
                 "categorical": task.settings.categorical,
                 "fill": task.settings.fill if isinstance(task.settings.fill, str) else None,
@@ -299,19 +317,6 @@ class TablePlanner:
                 "together": groups_of(features, mechanism.encoder),
             },
         )
-
-    def _noisy(self, problem: TableProblem) -> TableMechanism:
-        """For `mixed` and `merge`: noise on every number that has a range."""
-        encoder, features, rows = problem.mechanism.encoder, problem.features, problem.data.rows
-        bounds, fill = self.task.settings.ranges, self.task.settings.blank
-        merging = problem.mechanism.merging
-        if merging is not None and isinstance(bounds, Mapping):
-            bounds = {name: pair for name, pair in bounds.items() if name not in merging.columns}
-        flat = constants(encoder, features, rows, bounds)
-        noisy = TableMechanism.build(
-            encoder, features, rows, kind="gaussian", lam=1.0, bounds=bounds, fill=fill, keep=flat
-        )
-        return replace(noisy, merging=merging)
 
 
 def group(task: Task, encoder: TableEncoder, x: Any) -> tuple[Task, Features]:
@@ -333,7 +338,7 @@ def _mechanism(task: Task, encoder: TableEncoder, features: Features, rows: Any,
         features,
         rows,
         kind="gaussian" if task.mechanism == "gaussian" else "redact",
-        categorical=task.settings.categorical,
+        categorical="redact" if task.mechanism == "mixed" else task.settings.categorical,
         lam=_PAPER_NOISE if unscaled else task.lam,
         # Without δ, ε is the threshold of the policy and no promise about noise.
         epsilon=None if task.delta is None else task.epsilon,

@@ -12,17 +12,16 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-import torch
 from scipy.special import rel_entr
-from torch import Tensor
 
 from lowtide.density import crossfit, mixing
 from lowtide.density.artefact import Density, FitReport
-from lowtide.density.critics.base import Critic, Masked, RankScaling
-from lowtide.density.objectives import Checkpoints, Options, information_of, normalise, nothing_found
-from lowtide.density.training import MaskedRows, MaskSampler, losses, mask_rows
+from lowtide.density.critics.base import Critic, Masked, Null, RankScaling, normalise
+from lowtide.density.masking import MaskedRows, MaskSampler, losses, mask_rows
+from lowtide.density.objectives import Checkpoints, Options, information_of, nothing_found
 from lowtide.disclose.budget import Reading
 from lowtide.disclose.rehearsal import Tick
+from lowtide.extras import load_torch
 from lowtide.features import Features
 from lowtide.interface import Estimate
 from lowtide.labels import Classes
@@ -93,11 +92,22 @@ class PlanningAttacker(Protocol):
 def fit_critic(
     data: LabelledRows, features: Features, options: Options, sampler: MaskSampler, tick: Tick = lambda _: None
 ) -> tuple[Density, FitReport]:
-    """Fit any-mask networks on rows in memory under an sampler; the density, and how the fit went."""
+    """Fit any-mask networks on rows in memory under a sampler; the density, and how the fit went.
+
+    Without PyTorch regressions and boosted trees are fitted instead.
+    """
+    everyday = not load_torch()
     with one_thread():
         critic: Critic
         critic, report = crossfit.fit_masked(
-            np.ascontiguousarray(data.rows), data.codes, data.classes, features, options, sampler=sampler, tick=tick
+            np.ascontiguousarray(data.rows),
+            data.codes,
+            data.classes,
+            features,
+            options,
+            sampler=sampler,
+            everyday=everyday,
+            tick=tick,
         )
     encoder = TableEncoder((), (None,) * data.rows.shape[1])
     return Density(data.classes, features, critic, options.trim, encoder, report), report
@@ -131,7 +141,8 @@ class MaskedAttacker(PlanningAttacker):
         options = replace(self.options, seed=self.options.seed + self.fits)
         sampler: MaskSampler = Around(released, least, most, self.noised)
         features, data = self.features, self.training
-        self.known, self.critic = np.ones(len(features), dtype=bool), None
+        self.known = np.ones(len(features), dtype=bool)
+        self.critic: Critic | None = None
         if len(released) > WIDE:
             self.known = np.concatenate([most, ~least]) if self.noised else most
             if not self.known.any():
@@ -142,43 +153,50 @@ class MaskedAttacker(PlanningAttacker):
             sampler = Among(sampler, self.known)
             options = replace(options, patience=PATIENCE)
         density, _ = fit_critic(data, features, options, sampler, tick)
-        if isinstance(density.critic, Masked):
-            self.critic = density.critic
-            self.scaled = self.critic.scaled(torch.from_numpy(self.held_out.rows[:, self.features.columns(self.known)]))
+        if not isinstance(density.critic, Null):
+            self.critic, rows = density.critic, self.held_out.rows[:, self.features.columns(self.known)]
+            self.rows = self.critic.scaled(rows) if isinstance(self.critic, Masked) else rows
 
     def read(self, released: Bools) -> Reading:
         """Ask the networks of the last fit."""
         answers = np.zeros((len(self.held_out.codes), len(self.prior)))
         if self.critic is not None:  # otherwise nothing was found, and the answer is 0
-            with torch.no_grad(), one_thread():
-                answers = self._answers(self.critic.shared_scores(self.scaled, self._shown(released)))
+            with one_thread():
+                answers = self._answers(self._scores(self.critic, self._shown(released)))
         return Reading.of(answers, self.held_out.codes, self.prior)
 
     def walk(self, released: Bools, order: Ints) -> Floats:
         """Ask them along the way, in one running sum."""
         if self.critic is None:
             return np.zeros(len(order) + 1)
+        if not isinstance(self.critic, Masked):
+            return super().walk(released, order)
         place = np.cumsum(self.known) - 1
         own = [[j, j + len(released)] if self.noised else [j] for j in order.tolist()]
         turns = [[int(place[j]) for j in turn if self.known[j]] for turn in own]
-        with torch.no_grad(), one_thread():
-            answers = self._answers(self.critic.walk_scores(self.scaled, self._shown(released), turns))
+        with one_thread():
+            answers = self._answers(self.critic.walk_scores(self.rows, self._shown(released), turns))
         return np.asarray(answers[np.arange(len(answers)), :, self.held_out.codes].mean(axis=0))
+
+    def _scores(self, critic: Critic, shown: Bools) -> Floats32:
+        """(n, |S|) of the held-out rows, of which all show the same, (known features,)."""
+        if isinstance(critic, Masked):
+            return critic.shared_scores(self.rows, shown)
+        return critic.scores(self.rows, np.tile(shown, (len(self.rows), 1)))
 
     @property
     def prior(self) -> Floats:
         """(|S|,) the shares of the classes."""
         return self.held_out.classes.prior
 
-    def _shown(self, released: Bools) -> Tensor:
+    def _shown(self, released: Bools) -> Bools:
         mask = np.concatenate([released, ~released]) if self.noised else released
-        return torch.from_numpy(mask[self.known])
+        return np.asarray(mask[self.known])
 
-    def _answers(self, scores: Tensor) -> Floats:
+    def _answers(self, scores: Floats32) -> Floats:
         """Densities (…, |S|), normalised and trimmed."""
         trim = self.options.trim
-        found = normalise(scores.double(), torch.from_numpy(np.log(self.prior))).clamp(-trim, trim)
-        return np.asarray(found.numpy())
+        return np.asarray(normalise(scores.astype(np.float64), np.log(self.prior)).clip(-trim, trim))
 
 
 class RefittedAttacker(PlanningAttacker):
@@ -303,11 +321,12 @@ def estimate(
     fold = np.full(len(codes), _NEVER)
     fold[judged] = stratified_folds(codes[judged], folds, rng)
     log_prior = np.log(classes.prior).astype(np.float32)
+    networks = load_torch()
     with one_thread():
-        networks = _networks(varied, codes, log_prior, fold, options, tick)
+        found = [_networks(varied, codes, log_prior, fold, options, tick)] if networks else []
         beside = [_out_of_fold(name, varied, codes, fold, log_prior, options.seed) for name in _BESIDE]
     masked_rows = _about(varied, codes, log_prior, judged)
-    scores = np.concatenate([networks, np.stack(beside)[:, judged]])
+    scores = np.concatenate([*found, np.stack(beside)[:, judged]])
     mixed = mixing.honest_mixture(scores, masked_rows, fold[judged])
     gain = -losses(mixed, masked_rows).astype(np.float64)
     return information_of(gain, level) if mixing.is_clear(gain) else nothing_found(gain, level)

@@ -20,14 +20,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from lowtide.checks import LowtideError, limit_of
 from lowtide.density.artefact import Density
-from lowtide.density.critics.base import Disclosures, Masked
-from lowtide.density.objectives import Options, normalise
-from lowtide.disclose.budget import Parts, Point, density_parts, point_config, read_density, read_mask, read_point
+from lowtide.density.critics.base import Disclosures, Masked, normalise
+from lowtide.density.objectives import Options
+from lowtide.disclose.budget import Point
+from lowtide.disclose.saved import Parts, Tensors, density_parts, point_config, read_density, read_mask, read_point
 from lowtide.features import Features
 from lowtide.splits import generator
 from lowtide.tables.filling import ColumnFill
@@ -84,9 +83,7 @@ class FixedColumns:
         return {**config, **({} if fill is None else {"fill": fill})}, tensors
 
     @classmethod
-    def read(
-        cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor], features: Features, where: Any
-    ) -> FixedColumns:
+    def read(cls, config: Mapping[str, Any], tensors: Tensors, features: Features, where: Any) -> FixedColumns:
         """Rebuild what `parts` gave."""
         numbers = zip(features.names, config["marginal"], strict=True)
         marginal = np.array([np.nan if value is None else value for _, value in numbers], dtype=np.float64)
@@ -127,9 +124,7 @@ class PaperColumns:
         return {"name": self.name, "epsilon": self.epsilon, **lists, "density": density}, tensors
 
     @classmethod
-    def read(
-        cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor], features: Features, where: Any
-    ) -> PaperColumns:
+    def read(cls, config: Mapping[str, Any], tensors: Tensors, features: Features, where: Any) -> PaperColumns:
         """Rebuild what `parts` gave."""
         keep, hide = (read_mask(config[name], len(features)) for name in ("keep", "hide"))
         return cls(read_density(config["density"], tensors, where), limit_of(config["epsilon"]), keep, hide)
@@ -183,12 +178,12 @@ class SequentialColumns:
 
     def flags(self, rows: Floats32, standins: Floats32) -> Bools:
         """What to hide of each row, (n, m); decided along the order of the features."""
-        both = torch.from_numpy(np.concatenate([rows, standins], axis=1))
+        both = np.concatenate([rows, standins], axis=1)
         size = max(1, _CHUNK // both.shape[1])
-        with torch.no_grad(), one_thread():
-            return np.concatenate([self._flags(part) for part in both.split(size)])
+        with one_thread():
+            return np.concatenate([self._flags(both[at : at + size]) for at in range(0, max(1, len(both)), size)])
 
-    def _flags(self, both: Tensor) -> Bools:
+    def _flags(self, both: Floats32) -> Bools:
         """The same of rows with their stand-ins, (n, 2 · columns), few enough for double precision."""
         n, m, critic = len(both), len(self.rule.keep), self.density.critic
         if not isinstance(critic, Masked):  # nothing was found: no density differs from 0
@@ -199,7 +194,7 @@ class SequentialColumns:
         for j in range(m):
             after = self._densities(history.scores(j))
             hidden[:, j] = self.rule.flags(j, before, after)
-            flags = torch.from_numpy(hidden[:, j])
+            flags = hidden[:, j]
             history.disclose(j, ~flags)
             if flags.any():
                 history.disclose(m + j, flags)
@@ -207,10 +202,10 @@ class SequentialColumns:
             before = after
         return hidden
 
-    def _densities(self, scores: Tensor) -> Floats:
+    def _densities(self, scores: Floats) -> Floats:
         """(n, |S|), normalised and trimmed."""
-        log_prior, trim = torch.from_numpy(np.log(self.density.classes.prior)), self.density.trim
-        return np.asarray(normalise(scores, log_prior).clamp(-trim, trim).numpy())
+        trim = self.density.trim
+        return np.asarray(normalise(scores, np.log(self.density.classes.prior)).clip(-trim, trim))
 
     def parts(self) -> Parts:
         """Plain JSON, and the weights of the density."""
@@ -225,9 +220,7 @@ class SequentialColumns:
         return {"name": self.name, "rule": rule, **fit, "density": density}, tensors
 
     @classmethod
-    def read(
-        cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor], features: Features, where: Any
-    ) -> SequentialColumns:
+    def read(cls, config: Mapping[str, Any], tensors: Tensors, features: Features, where: Any) -> SequentialColumns:
         """Rebuild what `parts` gave."""
         rule = config["rule"]
         each, total = (np.inf if rule[name] is None else limit_of(rule[name]) for name in ("each", "total"))

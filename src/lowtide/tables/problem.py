@@ -8,24 +8,27 @@ from typing import Any
 
 import numpy as np
 
-from lowtide.attack.panel import attack
+from lowtide.attack.panel import AttackReport, attack
 from lowtide.attack.surface import Surface, SurfacedRows, telling_channels
 from lowtide.density.objectives import Options
 from lowtide.disclose.budget import Budget
+from lowtide.disclose.check import Check
 from lowtide.disclose.noise import KeyedNoise, row_ids
-from lowtide.disclose.rehearsal import LEAST_PER_CLASS, LEAST_ROWS, Check, Goal, Tick
+from lowtide.disclose.rehearsal import LEAST_PER_CLASS, LEAST_ROWS, Goal, Tick
 from lowtide.disclose.standing import Bound, level_of
 from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.splits import generator, sample_with_classes, stratified, stream
+from lowtide.tables.encoder import is_frame
 from lowtide.tables.layout import column_names, owners
 from lowtide.tables.mechanism import TableMechanism
+from lowtide.tables.noised_counts import count_noised, whole_columns
 from lowtide.tables.planning import ColumnPlanner
 from lowtide.tables.planning_attackers import LabelledRows, MaskedAttacker, RefittedAttacker, estimate, unlearnt
 from lowtide.tables.policies import FixedColumns, Rule, SequentialColumns, fit_sequential
 from lowtide.tables.surface import read_columns
 from lowtide.theory.counts import count_cells
-from lowtide.types import Bools, Floats, Floats32, Ints
+from lowtide.types import Bools, Floats, Floats32, Ints, Labels
 
 PANEL = ("logistic regression", "boosted trees")
 ATTACKED_ROWS = 20_000
@@ -161,38 +164,47 @@ class TableProblem:
         looked: Any = seen[some]
         if self.table is not None:
             looked = SurfacedRows(looked, lambda: self.surface(hidden), some)
-        attacks = attack(
-            looked,
-            codes[some],
-            attackers=PANEL if self.table is None else (*PANEL, "surface"),
-            test=self.judged[some],
-            seed=self.options.seed,
-            level=level,
-            progress=False,
-        )
+
+        def learnt(asked: Labels) -> AttackReport:
+            return attack(
+                looked,
+                asked[some],
+                attackers=PANEL if self.table is None else (*PANEL, "surface"),
+                test=self.judged[some],
+                seed=self.options.seed,
+                level=level,
+                progress=False,
+            )
+
         missed = unlearnt(seen, classes)
         return Check(
             replace(leakage, high=leakage.high + missed),
-            attacks,
+            learnt(codes),
             empty=leakage.high == 0,
             bound=self.bound(hidden, 1 - level_of(look, self.confidence)),
             unlearnt=missed,
+            ask=learnt,
         )
 
     def bound(self, hidden: Bools, failure: float, rows: Bools | None = None) -> Bound | None:
-        """What holds against every attacker on a release that is the same for everybody and has no noise.
+        """What holds against every attacker on a release that hides the same of everybody; `None` where it is open.
 
         Args:
             hidden: (m,) what it hides.
             failure: the probability with which a figure may fail.
             rows: (n,) those to count; the judged ones by default.
         """
-        if self.mechanism.draws or hidden.ndim != 1:
+        if hidden.ndim != 1:
             return None
         rows = self.judged if rows is None else rows
-        shown = self.data.rows[rows][:, self.features.columns(~hidden)]
-        counts = count_cells(shown, self.data.codes[rows], len(self.data.classes.labels))
-        return Bound.of_counts(counts, self.epsilon, failure)
+        values, codes, classes = self.data.rows[rows], self.data.codes[rows], len(self.data.classes.labels)
+        if not (hidden & self.mechanism.blurs).any():
+            counts = count_cells(values[:, self.features.columns(~hidden)], codes, classes)
+            return Bound.of_counts(counts, self.epsilon, failure)
+        names = self.mechanism.encoder.names
+        whole = whole_columns(self.table, names) if is_frame(self.table) else np.zeros(len(names), dtype=bool)
+        noised = count_noised(values, codes, classes, self.mechanism, hidden, whole) if names else None
+        return None if noised is None else Bound.of_counts(noised.counts, self.epsilon, failure, noised.channel)
 
 
 def make_plan(problem: TableProblem, goal: Goal, looks: Iterator[int], tick: Tick) -> tuple[FixedColumns, Check]:

@@ -9,14 +9,14 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from scipy.special import xlogy
 
-from lowtide.attack.panel import attack
+from lowtide.attack.panel import AttackReport, attack
 from lowtide.attack.surface import SurfacedRows
 from lowtide.disclose.certificate import safe_prior
+from lowtide.disclose.check import Check
 from lowtide.disclose.noise import row_ids
-from lowtide.disclose.rehearsal import LEAST_PER_CLASS, Check, Tick
+from lowtide.disclose.rehearsal import LEAST_PER_CLASS, Tick
 from lowtide.disclose.secret_codes import SecretCodes
 from lowtide.errors import LowtideError
-from lowtide.formatting import in_ascii, interval, percents
 from lowtide.splits import generator, sample_with_classes
 from lowtide.tables.codes import CodedColumn
 from lowtide.tables.encoder import is_frame
@@ -27,18 +27,11 @@ from lowtide.tables.options import TableOptions
 from lowtide.tables.planning_attackers import estimate, unlearnt
 from lowtide.tables.problem import ATTACKED_ROWS, PANEL, TableProblem
 from lowtide.tables.redraw_curve import CurveRows, Told, told_by_changes, told_by_kept, trade_off
-from lowtide.tables.redraw_policy import (
-    RedrawPolicy,
-    changed_features,
-    codes_of,
-    filled,
-    write_codes,
-)
+from lowtide.tables.redraw_policy import RedrawPolicy, changed_features, codes_of, filled, write_codes
 from lowtide.tables.redrawing import fit_redraw
-from lowtide.tables.secrets import each_secret
 from lowtide.tables.surface import read_columns
 from lowtide.theory import redraw as theory
-from lowtide.types import Bools, Floats, Ints
+from lowtide.types import Bools, Floats, Ints, Labels
 
 _LEAST_ROWS = 10  # of a class: with fewer, nobody learns how its rows differ from others
 _MANY_COLUMNS = 64  # each is fitted on all before it, so that time grows with their square
@@ -52,14 +45,12 @@ class RedrawRehearsal(NamedTuple):
         check: what fresh attackers made of it.
         changed: (n, m) which features of each row are changed.
         order: the names of the features, in the order of their release.
-        each: what the strongest attacker reads of every single secret, in words, where there are several.
     """
 
     policy: RedrawPolicy
     check: Check
     changed: Bools
     order: tuple[str, ...]
-    each: tuple[str, ...] = ()
 
 
 def rehearse_redraw(problem: TableProblem, x: Any, budget: float, tick: Tick) -> RedrawRehearsal:
@@ -107,9 +98,9 @@ def rehearse_redraw(problem: TableProblem, x: Any, budget: float, tick: Tick) ->
     labels = SecretCodes.of(problem.data.classes.labels)
     known = tuple(told.get(read.columns_of(feature), Told(0.0, 0.0)) for feature in range(m))
     policy = RedrawPolicy(problem.features, read.groups, columns, labels, curve, known, fill)
-    check, each = _attacked(problem, write_codes(read.coded, x, found))
+    check = _attacked(problem, write_codes(read.coded, x, found))
     changed = changed_features(found.changed, read.groups, m)
-    return RedrawRehearsal(policy, check, changed, tuple(problem.features.names[feature] for feature in order), each)
+    return RedrawRehearsal(policy, check, changed, tuple(problem.features.names[feature] for feature in order))
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,8 +242,8 @@ def _alone(cells: Ints, secret: Ints) -> float:
     return float((xlogy(table, table) - xlogy(table, product)).sum()) - free / (2 * len(cells))
 
 
-def _attacked(problem: TableProblem, released: Any) -> tuple[Check, tuple[str, ...]]:
-    """What fresh attackers make of a released frame of the reference rows; and of each secret, in words."""
+def _attacked(problem: TableProblem, released: Any) -> Check:
+    """What fresh attackers make of a released frame of the reference rows."""
     seen, codes, classes = problem.mechanism.encoder.encode(released), problem.data.codes, problem.data.classes
     options = replace(problem.options, seed=problem.options.seed + 7)
     # Each row was released by models that had not seen it, and is read by attackers that have not, either.
@@ -261,11 +252,9 @@ def _attacked(problem: TableProblem, released: Any) -> tuple[Check, tuple[str, .
         codes, ATTACKED_ROWS, LEAST_PER_CLASS, generator(problem.options.seed, "table attacked rows")
     )
     rows = SurfacedRows(seen[some], lambda: read_columns(released), some)
-    who, seed = (*PANEL, "surface"), problem.options.seed
-    attacks = attack(rows, codes[some], attackers=who, seed=seed, progress=False)
-    each = []
-    for number, part in enumerate(each_secret(classes, codes), 1):
-        found = attack(rows, part[some], attackers=who, seed=seed, progress=False).headline
-        each.append(in_ascii(f"secret {number}: AUC {interval(found.auc, 3)}, {percents(found.accuracy)} right"))
+
+    def learnt(asked: Labels) -> AttackReport:
+        return attack(rows, asked[some], attackers=(*PANEL, "surface"), seed=problem.options.seed, progress=False)
+
     missed = unlearnt(seen, classes)
-    return Check(replace(leakage, high=leakage.high + missed), attacks, unlearnt=missed), tuple(each)
+    return Check(replace(leakage, high=leakage.high + missed), learnt(codes), unlearnt=missed, ask=learnt)

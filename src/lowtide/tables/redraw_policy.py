@@ -8,13 +8,10 @@ from typing import Any, ClassVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
 from lowtide.checks import LowtideError
-from lowtide.disclose.budget import Config, Parts
 from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
+from lowtide.disclose.saved import Config, Parts, Tensors
 from lowtide.disclose.secret_codes import SecretCodes
 from lowtide.features import Features
 from lowtide.tables.cells import scatter
@@ -86,7 +83,7 @@ class RedrawPolicy:
 
     def parts(self) -> Parts:
         """Plain JSON, and the arrays of the steps as tensors."""
-        tensors = {name: torch.from_numpy(np.array(a, order="C")) for name, a in self.columns.arrays().items()}
+        tensors = {name: np.array(a, order="C") for name, a in self.columns.arrays().items()}
         secret = self.secret.to_config()
         beside: Config = {
             "curve": [point.to_config() for point in self.curve],
@@ -98,16 +95,13 @@ class RedrawPolicy:
         return {**self.columns.to_config(), "groups": self.groups.tolist(), "secret": secret, **beside}, tensors
 
     @classmethod
-    def read(
-        cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor], features: Features, where: Any
-    ) -> RedrawPolicy:
+    def read(cls, config: Mapping[str, Any], tensors: Tensors, features: Features, where: Any) -> RedrawPolicy:
         """Rebuild what `parts` gave."""
-        arrays: dict[str, NDArray[Any]] = {name: tensor.numpy() for name, tensor in tensors.items()}
         secret = SecretCodes.from_config(config["secret"])
         return cls(
             features,
             np.array(config["groups"], dtype=np.intp),
-            RedrawColumns.read(config, arrays),
+            RedrawColumns.read(config, tensors),
             secret,
             tuple(map(RedrawPoint.from_config, config["curve"])),
             tuple(Told(**one) for one in config["told"]),

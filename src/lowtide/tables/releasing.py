@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowtide.checks import LowtideError
-from lowtide.disclose.noise import KeyedNoise, row_ids
+from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
 from lowtide.disclose.plan_file import Plan
+from lowtide.disclose.repeated_ids import SeenIds, repeated
 from lowtide.disclose.secret_codes import refuse_unknown
 from lowtide.protocols import Changed
 from lowtide.table_files.carried import numbered, only_listed, without_carried
@@ -171,12 +172,34 @@ def _blank_series(column: Any, fill: float) -> Any:
     return nw.new_series(column.name, [value] * len(column), column.dtype, backend=column.implementation)
 
 
+def ids_of(table: pa.Table, column: str) -> Ids:
+    """The ids of rows as numbers, which differ from each other."""
+    values = table[column]
+    whole = pa.types.is_integer(values.type) and not values.null_count
+    return row_ids(values.to_numpy() if whole else values.to_pylist(), len(table))
+
+
+def change_table(table: pa.Table, plan: Plan, **how: Any) -> Changed:
+    """Release a table as a batch of a release; arguments as of `release_table`."""
+    return _changed(release_table(table, plan, **how), plan)
+
+
+def count_values(tables: Iterable[pa.Table], plan: Plan) -> tuple[Frequencies, int]:
+    """How often values occur, for a plan that draws them anew; and of how many rows it does not know the secret."""
+    policy = plan.hider.policy
+    counts, unknown = policy.counted(), 0
+    for batch in (with_joint(one, secrets_of(plan)) for one in tables):
+        counts.add(policy.codes(batch))
+        unknown += policy.secret.unknown(secret_texts(batch[plan.secret]))
+    return counts, unknown
+
+
 class TableJob:
     """A table file, released batch by batch."""
 
     total: int | None = None
 
-    def __init__(self, source: Path, plan: Plan, options: TableOptions) -> None:
+    def __init__(self, source: Path, plan: Plan, options: TableOptions, *, look: bool = True) -> None:
         self._source, self._plan, self._encoding = source, plan, options.encoding
         self._shuffling = Shuffling()
         draws = plan.hider.draws
@@ -187,14 +210,14 @@ class TableJob:
             )
         types = read_types(options.types)
         words = {**plan.layout["columns"], **secrets_of(plan)}
-        self._schema = schema_like(source, words, types=types, encoding=options.encoding)
-        ids = None if options.ids is None else find_column(options.ids, self._schema.names)
-        self._ids = ids if draws else None
+        self.schema = schema_like(source, words, types=types, encoding=options.encoding)
+        ids = None if options.ids is None else find_column(options.ids, self.schema.names)
+        self.ids = ids if draws else None
         # All that can be refused is refused before a key is made.
-        check_columns(plan, self._schema.names)
-        _refuse_without_secret(plan, self._schema.names)
-        self._seen: list[Any] = []
-        self._counts = self._first_look()
+        check_columns(plan, self.schema.names)
+        _refuse_without_secret(plan, self.schema.names)
+        self._seen = SeenIds()
+        self._counts = self._first_look() if look else None
 
     def sink(self, out: Path, staged: Callable[..., Path]) -> TableSink:
         """A file of the format that its suffix says."""
@@ -211,30 +234,25 @@ class TableJob:
 
     def _first_look(self) -> Frequencies | None:
         """How often values occur, for a plan that draws them anew; refuses rows whose secret it does not know."""
-        policy = self._plan.hider.policy
-        if not isinstance(policy, RedrawPolicy):
+        if not isinstance(self._plan.hider.policy, RedrawPolicy):
             return None
-        counts, unknown = policy.counted(), 0
-        for batch in (with_joint(one, secrets_of(self._plan)) for one in self._read()):
-            counts.add(policy.codes(batch))
-            unknown += policy.secret.unknown(secret_texts(batch[self._plan.secret]))
+        counts, unknown = count_values(self._read(), self._plan)
         refuse_unknown(unknown)
         return counts
 
     def _read(self) -> Iterator[pa.Table]:
-        return batches(self._source, like=self._schema, encoding=self._encoding)
+        return batches(self._source, like=self.schema, encoding=self._encoding)
 
     def change(self, batch: pa.Table, noise: KeyedNoise | None) -> Changed:
         """Hide in one table what the plan says."""
-        found = release_table(batch, self._plan, noise=noise, ids=self._ids, counts=self._counts)
-        if self._ids is not None:
-            self._seen.append(row_ids(batch[self._ids].to_pylist(), len(batch)))
-        return _changed(found, self._plan)
+        if self.ids is not None:
+            self._seen.add(ids_of(batch, self.ids))
+        return change_table(batch, self._plan, noise=noise, ids=self.ids, counts=self._counts)
 
     def finish(self) -> None:
         """Refuse ids that come again in another batch: equal ids get equal noise, which two rows would cancel."""
-        if self._seen and len(np.unique(np.concatenate(self._seen))) < sum(map(len, self._seen)):
-            raise LowtideError("--ids names a column that repeats itself; give every row an id of its own")
+        if self._seen.repeat():
+            raise repeated("row")
         self._shuffling.finish()
 
 

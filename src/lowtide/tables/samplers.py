@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from lowtide.density.training import MaskSampler
-from lowtide.types import Bools
+from lowtide.density.masking import MaskSampler
+from lowtide.extras import Tensor, torch
+from lowtide.types import Bools, Ints
 
 _MAIN = 0.5  # share of the training rows that show exactly the release
 
@@ -39,19 +38,16 @@ class Around:
         u = torch.rand(*shape, 2, generator=generator)
         some = torch.rand(*shape, len(self.released), generator=generator) < u[..., :1]
         released, least, most = (torch.from_numpy(part) for part in (self.released, self.least, self.most))
-        return self._shown(torch.where(u[..., 1:] < _MAIN, released, least | (most & some)))
+        raw = torch.where(u[..., 1:] < _MAIN, released, least | (most & some))
+        return torch.cat([raw, ~raw], dim=-1) if self.standins else raw
 
     def held_out_masks(self, n: int, rng: np.random.Generator) -> tuple[tuple[Bools, float], ...]:
         """The release, and two random sets."""
         sets = [self.least | (self.most & (rng.random((n, len(self.released))) < rng.random((n, 1)))) for _ in range(2)]
         masks = [np.tile(self.released, (n, 1)), *sets]
-        return tuple(
-            (self._shown(torch.from_numpy(mask)).numpy(), weight)
-            for mask, weight in zip(masks, (0.6, 0.2, 0.2), strict=True)
-        )
-
-    def _shown(self, raw: Tensor) -> Tensor:
-        return torch.cat([raw, ~raw], dim=-1) if self.standins else raw
+        if self.standins:
+            masks = [np.concatenate([raw, ~raw], axis=1) for raw in masks]
+        return tuple(zip(masks, (0.6, 0.2, 0.2), strict=True))
 
 
 @dataclass(frozen=True)
@@ -77,17 +73,15 @@ class Histories:
         hidden = hidden ^ (turned & (u[..., :1] < 0.5))
         m = hidden.shape[-1]
         at = torch.where(u[..., 1] < 0.25, m, (u[..., 2] * m).long())
-        return _history(hidden, at)
+        place = torch.arange(m)
+        past, candidate = place < at[..., None], place == at[..., None]
+        return torch.cat([(past & ~hidden) | candidate, past & hidden], dim=-1)
 
     def held_out_masks(self, n: int, rng: np.random.Generator) -> tuple[tuple[Bools, float], ...]:
         """The release as it stands, and histories with a candidate."""
-        hidden = torch.from_numpy(self.hidden)
-        m = hidden.shape[-1]
+        m = self.hidden.shape[-1]
         ats = [np.full(n, m), rng.integers(0, m, n), rng.integers(0, m, n)]
-        return tuple(
-            (_history(hidden, torch.from_numpy(at)).numpy(), weight)
-            for at, weight in zip(ats, (0.4, 0.3, 0.3), strict=True)
-        )
+        return tuple((_history(self.hidden, at), weight) for at, weight in zip(ats, (0.4, 0.3, 0.3), strict=True))
 
 
 @dataclass(frozen=True)
@@ -126,8 +120,8 @@ class Whole:
         return ((np.ones((n, self.features), dtype=bool), 1.0),)
 
 
-def _history(hidden: Tensor, at: Tensor) -> Tensor:
-    """(…, 2m) what is shown when feature `at` is the candidate: it, and what came before; m shows the release."""
-    place = torch.arange(hidden.shape[-1])
-    past, candidate = place < at[..., None], place == at[..., None]
-    return torch.cat([(past & ~hidden) | candidate, past & hidden], dim=-1)
+def _history(hidden: Bools, at: Ints) -> Bools:
+    """(n, 2m) what is shown when feature `at` (n,) is the candidate: it, and what came before; m shows the release."""
+    place = np.arange(hidden.shape[-1])
+    past, candidate = place < at[:, None], place == at[:, None]
+    return np.concatenate([(past & ~hidden) | candidate, past & hidden], axis=1)

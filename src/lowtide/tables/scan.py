@@ -21,6 +21,7 @@ from lowtide.interface import NATS_PER_BIT, Estimate, Reported, TextTable
 from lowtide.labels import read_classes
 from lowtide.splits import STREAMS, generator_for, three_tenths
 from lowtide.table_files.formats import as_arrow, check_schema, find_column, is_judged, is_text, type_word
+from lowtide.table_files.sampling import sampled_words
 from lowtide.tables.encoder import take_rows
 from lowtide.types import Floats, Ints
 
@@ -223,6 +224,8 @@ class TableScan(Reported):
         secret: what the secret is called.
         columns: of the table as it was read, with what a person should know of each; empty where nobody described it.
         surface: what stands beside the values, and the order of the rows; `None` where nobody looked.
+        each: where the secret is the product of several, the scan of each by itself.
+        source_rows: how many rows the source has, where those of the scan are a random choice of them.
     """
 
     holds: ClassVar[str] = (
@@ -239,6 +242,8 @@ class TableScan(Reported):
     secret: str = "the secret"
     columns: tuple[Column, ...] = field(default=(), repr=False)
     surface: SurfaceFindings | None = field(default=None, repr=False)
+    each: tuple["TableScan", ...] = field(default=(), repr=False)
+    source_rows: int | None = None
 
     @property
     def shares(self) -> Floats:
@@ -264,14 +269,19 @@ class TableScan(Reported):
         title = f"What {len(self.features)} columns tell about {self.secret}, in bits"
         entropy = self.entropy / NATS_PER_BIT
         note = f"A whole row tells {self.information.bits} of the {entropy:.3f} bits there are"
-        first = TextTable(title, header, rows, f"{note} ({self.rows:,} rows; held out, 95 %).")
-        return [first, *([] if self.surface is None else self.surface.tables())]
+        first = TextTable(title, header, rows, f"{note} ({self._counted()}; held out, 95 %).")
+        beside = [] if self.surface is None else self.surface.tables()
+        return [first, *beside, *(table for one in self.each for table in one.tables())]
+
+    def _counted(self) -> str:
+        return f"{self.rows:,} rows" if self.source_rows is None else sampled_words(self.rows, self.source_rows, "rows")
 
     def to_json(self) -> dict[str, Any]:
         """The scan as plain values; no value of the data, no label."""
         return {
             "secret": self.secret,
             "rows": self.rows,
+            "source_rows": self.source_rows or self.rows,
             "classes": self.classes,
             "largest_class": self.largest_class,
             "entropy_nats": self.entropy,
@@ -279,6 +289,7 @@ class TableScan(Reported):
             "features": [asdict(leak) for leak in self.ranked()],
             "surface": self.surface and self.surface.to_json(),
             "columns": [{**asdict(column), "notes": list(column.notes)} for column in self.columns],
+            **({"each": [one.to_json() for one in self.each]} if self.each else {}),
         }
 
     def __str__(self) -> str:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lowtide.errors import LowtideError
-from lowtide.labels import Classes
+from lowtide.labels import joint_name, secret_names
 from lowtide.table_files.formats import find_column
-from lowtide.types import Ints
 
 _BETWEEN = "\x1f"  # no value is likely to have it; labels are never shown
 _MISSING = ("None", "nan", "NaT", "<NA>")  # as missing values print
@@ -21,18 +19,13 @@ _MISSING = ("None", "nan", "NaT", "<NA>")  # as missing values print
 
 def named_secrets(secret: Any, columns: Sequence[str]) -> tuple[str, ...]:
     """The columns of several secrets; empty where one is named, or values are given."""
-    several = isinstance(secret, (tuple, list)) and len(secret) > 0 and all(isinstance(one, str) for one in secret)
+    several = not isinstance(secret, str) and bool(secret_names(secret))
     if not several or (len(secret) > len(columns) and not set(secret) <= set(columns)):
         return ()
     names = tuple(dict.fromkeys(find_column(one, columns) for one in secret))
     if len(names) < len(secret):
         raise LowtideError("the same secret is named twice; name each once")
     return names
-
-
-def joint_name(names: Sequence[str]) -> str:
-    """What the product of secrets is called."""
-    return " + ".join(names)
 
 
 def join_secrets(table: Any, names: Sequence[str]) -> Any:
@@ -78,10 +71,6 @@ def secret_texts(column: Any) -> list[str]:
     return [str(value) for value in array.to_pylist()]
 
 
-def each_secret(classes: Classes, codes: Ints) -> list[Ints]:
-    """The classes (n,) of every secret of a product; none where there is one secret."""
-    labels = [str(label).split(_BETWEEN) for label in classes.labels]
-    if len(labels[0]) < 2:
-        return []
-    parts = [np.unique([label[k] for label in labels], return_inverse=True)[1].ravel() for k in range(len(labels[0]))]
-    return [part[codes] for part in parts]
+def parted(labels: Iterable[Any]) -> list[tuple[str, ...]]:
+    """The values of each secret, n at a time, from (n,) values of their product."""
+    return list(zip(*(str(label).split(_BETWEEN) for label in labels), strict=True))

@@ -25,12 +25,15 @@ class TableSettings:
     Attributes:
         bounds: the valid range of numeric columns, a pair for all, one per name, or texts such as `age=0:120`; by
             default that of the reference data, rounded outwards. Values are clipped to it.
-        categorical: how `gaussian` hides categories: `redact`, or `response` for randomised response.
+        categorical: how `gaussian` hides categories: `redact`, or `response` for randomised response, which `mixed` may
+            then use, too.
         fill: what a redacted number becomes; or `redraw`: with policy `fixed`, hidden columns are filled in with values
             drawn from their law given the columns that are shown.
         together: columns that are hidden or drawn together, such as `education,education_num`.
-        bands: of `merge`, where the bands of a column begin: texts such as `age=17,30,45,65`, or cuts by name.
-        hierarchy: of `merge`, what categories may be joined into: texts such as `workclass=FILE.csv`, or by name.
+        bands: of `merge` and `mixed`, where the bands of a column begin: texts such as `age=17,30,45,65`, or cuts by
+            name.
+        hierarchy: of `merge` and `mixed`, what categories may be joined into: texts such as `workclass=FILE.csv`, or
+            by name.
     """
 
     bounds: Bounds | Sequence[str] | None = None
@@ -69,8 +72,10 @@ def _check_merge(task: Task) -> None:
     settings = task.settings
     if task.mechanism != "merge":
         given = [name for name in ("bands", "hierarchy") if getattr(settings, name)]
-        if given:
-            raise LowtideError(f"{' and '.join(given)} say how columns are merged; use mechanism='merge', or leave out")
+        if given and task.mechanism != "mixed":
+            raise LowtideError(
+                f"{' and '.join(given)} say how columns are merged; use mechanism='merge' or 'mixed', or leave out"
+            )
         return
     if task.policy != "fixed" or task.kept is not None:
         raise LowtideError("mechanism='merge' is for policy='fixed' with a budget; use 'redact' for a share to keep")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
+from types import NoneType
 from typing import Any, Literal, NamedTuple
 
 import narwhals.stable.v2 as nw
@@ -292,12 +293,16 @@ def _date(column: Any) -> _Column:
 
 def _text(column: Any) -> _Column:
     """How texts are written: letter case, blanks, digits, length, and how a missing one is told."""
-    numbers: dict[Any, int] = {}
-    keys = (value if type(value) is str else (type(value).__name__, str(value)) for value in column.to_list())
-    codes = np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), np.intp, len(column))
+    values = column.to_list()
+    if set(map(type, values)) <= {str, NoneType}:  # else 1, 1.0 and True would be one key
+        keys = values
+    else:
+        keys = [value if type(value) is str else (type(value).__name__, str(value)) for value in values]
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    codes = np.fromiter(map(numbers.__getitem__, keys), np.intp, len(keys))
     missing = np.zeros(len(numbers), dtype=bool)
     missing[codes[column.is_null().to_numpy().astype(bool)]] = True
-    texts = [key if isinstance(key, str) else key[1] for key in numbers]
+    texts = [key[1] if isinstance(key, tuple) else str(key) for key in numbers]
     facts = np.array([_facts(text) for text in texts] or [[0.0] * len(_FACTS)])
     facts[: len(missing)][missing] = np.nan
     spelled = np.array([_missing_as(text, gone) for text, gone in zip(texts, missing, strict=True)] or [0.0])

@@ -5,6 +5,7 @@ from functools import partial
 
 from markupsafe import Markup
 
+from lowtide.disclose.card import ReleaseCard
 from lowtide.formatting import interval, number, plain
 from lowtide.interface import Estimate
 from lowtide.report.html import FEWEST, Findings, Mark, Outline, Section, fill
@@ -71,16 +72,20 @@ def sections(found: Findings) -> list[Section]:
     return [Section("leaks", "What leaks", body, mark, figures), *_merged(found)]
 
 
+def released_as(card: ReleaseCard) -> dict[str, str]:
+    """What becomes of each column that was judged, in words, where it is the same for everybody."""
+    words = {feature.name: "redacted" for feature in card.features if feature.hidden == 1}
+    words |= dict.fromkeys(card.parameters.get("noised") or (), "with noise")
+    words |= dict.fromkeys(card.parameters.get("answered") or (), "answered at random")
+    return {one.name: words.get(one.name, card.merged.get(one.name, "as it is")) for one in card.features}
+
+
 def _merged(found: Findings) -> list[Section]:
-    """What became of each column, where some were made coarser."""
+    """What became of each column, where some were made coarser or blurred."""
     card, nouns = found.card, found.nouns
-    if card is None or not card.merged:
+    if card is None or not (card.merged or card.mechanism == "mixed"):
         return []
-    gone = {feature.name for feature in card.features if feature.hidden == 1}
-    rows = [
-        (plain(one.name, 80), "redacted" if one.name in gone else plain(card.merged.get(one.name, "as it is"), 400))
-        for one in card.features
-    ]
+    rows = [(plain(name, 80), plain(shown, 400)) for name, shown in released_as(card).items()]
     body = fill("tables/sections.html.jinja", "merged", rows=rows)
     why = "Labels that the release itself shows; none names a value that few rows have."
     return [Section("merged", "What became of each column", body, Mark.resting(card.rows, why, nouns))]

@@ -14,23 +14,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import MultinomialNB
-from torch import Tensor, nn
 
 from lowtide.attack.attackers import AttackRows, Calibrated, Maker, Part, log_of
 from lowtide.attack.scores import gains
 from lowtide.attack.surface import SurfaceLearner
+from lowtide.extras import Tensor, nn, optional, torch
 from lowtide.texts.encoder import as_texts
-from lowtide.training import Dropout, beside, minimise, seeded, shuffled_batches, to_device, train_until_stale
+from lowtide.training import beside, minimise, seeded, shuffled_batches, to_device, train_until_stale
 from lowtide.types import Bools, Floats, Ints
+
+if TYPE_CHECKING:
+    from lowtide.texts import embedding_network
+else:
+    embedding_network = optional("lowtide.texts.embedding_network")
 
 Sparse: TypeAlias = Any  # scipy.sparse.csr_array, which carries no types
 _LEAST_TEXTS = 2  # that a term must occur in
@@ -38,8 +42,8 @@ _PENALTIES = (0.3, 1.0, 4.0)
 _WEIGHTED_PENALTIES = (0.03, 0.1, 0.3)
 _SMOOTHING = (0.1, 1.0)
 _STEPS, _EXACT = 60, 1e-5  # L-BFGS; a tolerance of 1e-3 on the mean gradient stops before a rare word has any weight
-_WIDTH, _COLUMNS, _BATCH = 32, 30_000, 256
-_RATE, _DROPOUT = 3e-3, 0.5
+_COLUMNS, _BATCH = 30_000, 256
+_RATE = 3e-3
 _LOOKS, _LOOK_STEPS, _PATIENCE = 24, 60, 3
 
 
@@ -157,30 +161,10 @@ class Bayes:
         return np.asarray(self._model.predict_log_proba(rows))
 
 
-class _Net(nn.Module):
-    """Sums of embedded terms, a hidden layer, and a linear part beside it; at its start it answers the prior."""
-
-    def __init__(self, columns: int, prior: Floats) -> None:
-        super().__init__()
-        self.embedding = nn.EmbeddingBag(columns, _WIDTH, mode="sum")
-        self.linear = nn.EmbeddingBag(columns, len(prior), mode="sum")
-        last = nn.Linear(_WIDTH, len(prior))
-        self.deep = nn.Sequential(Dropout(_DROPOUT), nn.Linear(_WIDTH, _WIDTH), nn.GELU(), Dropout(_DROPOUT), last)
-        nn.init.normal_(self.embedding.weight, std=0.3)
-        for weights in (self.linear.weight, last.weight):
-            nn.init.zeros_(weights)
-        with torch.no_grad():
-            last.bias.copy_(torch.from_numpy(np.log(prior)))
-
-    def forward(self, bag: tuple[Tensor, Tensor, Tensor]) -> Tensor:
-        """Scores (n, |S|) of rows given by columns, where each row starts, and weights."""
-        columns, starts, weights = (beside(self, part) for part in bag)
-        deep = self.deep(self.embedding(columns, starts, per_sample_weights=weights))
-        return deep + self.linear(columns, starts, per_sample_weights=weights)
-
-
 class EmbeddingNetwork:
     """A small network on sums of embedded terms, stopped on the validation texts: within a pass or two it overfits."""
+
+    trains_networks: ClassVar[bool] = True
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -225,17 +209,17 @@ class EmbeddingNetwork:
         texts = np.bincount(rows.indices, minlength=rows.shape[1])
         self._columns = np.sort(np.argsort(-texts, kind="stable")[:_COLUMNS])
         rows, codes = rows[:, self._columns], torch.from_numpy(train.codes)
-        self._net = net = to_device(_Net(len(self._columns), prior), sparse=True)
+        self._net = net = to_device(embedding_network.EmbeddedTerms(len(self._columns), prior), sparse=True)
         losses = (
             nn.functional.cross_entropy(net(_bag(rows[chosen])), beside(net, codes[chosen]))
             for chosen in shuffled_batches(len(codes), _BATCH, np.random.default_rng(self._seed))
         )
         return losses, torch.optim.AdamW(net.parameters(), lr=_RATE, weight_decay=1e-2)
 
-    @torch.no_grad()
     def _answer(self, rows: Sparse) -> Tensor:
         self._net.eval()
-        return torch.cat([self._net(_bag(rows[at : at + 8192])).cpu() for at in range(0, rows.shape[0], 8192)])
+        with torch.no_grad():
+            return torch.cat([self._net(_bag(rows[at : at + 8192])).cpu() for at in range(0, rows.shape[0], 8192)])
 
 
 def log_odds(counts: Sparse, codes: Ints, classes: int, *, smoothing: float = 1.0) -> Floats:

@@ -7,24 +7,21 @@ Quantifiers over characters are possessive or bounded, so that no text takes mor
 What a piece is depends on the script. Where words stand between spaces a word is a piece. Every Chinese ideograph and
 every hiragana is a piece of its own; katakana and Hangul stay together. Thai, Lao, Khmer and Burmese are not cut: what
 stands between two spaces is one piece.
-
-What an audit asks of texts: how many of their words changed.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cache, lru_cache
 from typing import Any, Literal
 
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-from lowtide.auditing.utility import Change
 from lowtide.checks import LowtideError, LowtideTypeError, count, one_of
+from lowtide.extras import optional
+
+sklearn_text = optional("sklearn.feature_extraction.text")
 
 Kind = Literal["emoji", "entity", "url", "hashtag", "handle", "acronym", "ideograph", "word"]
 Joining = Literal["keep", "split", "drop"]
@@ -96,12 +93,40 @@ def pattern(apostrophes: Joining, hyphens: Joining, *, named: bool = False) -> r
     return re.compile("|".join(f"(?P<{kind}>{'|'.join(bodies)})" for kind, bodies in kinds.items()))
 
 
+def character_classes() -> dict[str, str]:
+    """The insides of the character classes by which texts are cut, for those who cut them elsewhere."""
+    return {
+        "ideographs": _IDEOGRAPHS,
+        "images": _IMAGES,
+        "symbols": _SYMBOLS,
+        "flags": _FLAGS,
+        "modifiers": _MODIFIERS.removesuffix("*+"),
+        "apostrophes": APOSTROPHES,
+        "hyphens": HYPHENS,
+        "joiners": JOINERS,
+        "points": _POINTS,
+    }
+
+
+# Where marks are: between these are ideographs, Hangul, cuneiform and hieroglyphs.
+_MARKED = (
+    (0x300, 0x3100),
+    (0xA600, 0xAC00),
+    (0xFB00, 0x12000),
+    (0x13400, 0x13480),
+    (0x16000, 0x17000),
+    (0x1B000, 0x20000),
+    (0xE0100, 0xE01F0),
+)
+
+
 @cache
 def _marks() -> str:
     """The combining marks of all scripts, as ranges of a character class; Python's word characters lack them."""
     ranges: list[list[int]] = []
-    for point in (*range(0x300, 0x20000), *range(0xE0100, 0xE01F0)):  # there are none elsewhere
-        if unicodedata.category(chr(point))[0] != "M":
+    points = [point for first, beyond in _MARKED for point in range(first, beyond)]
+    for point, category in zip(points, map(unicodedata.category, map(chr, points)), strict=True):
+        if category[0] != "M":
             continue
         if ranges and ranges[-1][1] == point - 1:
             ranges[-1][1] = point
@@ -195,9 +220,9 @@ class Cleaner:
         self.pieces = pattern(options.apostrophes, options.hyphens)
         self._kinds = pattern(options.apostrophes, options.hyphens, named=True)
         self._signs = _written(options)
-        self._stop: frozenset[str] = frozenset()
-        stop = ENGLISH_STOP_WORDS if options.stop == "english" else options.stop or ()
-        self._stop = frozenset(word for piece in stop for word in map(self._clean, self.pieces.findall(piece)) if word)
+        self.stop: frozenset[str] = frozenset()
+        stop = sklearn_text.ENGLISH_STOP_WORDS if options.stop == "english" else options.stop or ()
+        self.stop = frozenset(word for piece in stop for word in map(self._clean, self.pieces.findall(piece)) if word)
         self.written = Remembered(self._clean)
 
     def words(self, text: str) -> list[str]:
@@ -227,7 +252,7 @@ class Cleaner:
         if not options.accents:
             term = _without_accents(term)
         term = term.rstrip(".") if kind == "acronym" else term
-        return "" if term in self._stop else term
+        return "" if term in self.stop else term
 
 
 @lru_cache(maxsize=32)
@@ -279,36 +304,10 @@ def _site(url: str) -> str:
 def _without_accents(term: str) -> str:
     # By combining class: accents of Latin, Greek and Cyrillic (200 and more), points of Hebrew and Arabic (10 to 36).
     # Vowels of Indian and Thai scripts are marks, too, and stay: without them words are other words.
-    plain = (sign for sign in unicodedata.normalize("NFD", term) if not _is_accent(unicodedata.combining(sign)))
+    plain = (sign for sign in unicodedata.normalize("NFD", term) if not is_accent(unicodedata.combining(sign)))
     return unicodedata.normalize("NFC", "".join(plain))
 
 
-def _is_accent(combining: int) -> bool:
+def is_accent(combining: int) -> bool:
+    """Whether a mark of this combining class is an accent or a point that options may leave out."""
     return 10 <= combining <= 36 or combining >= 200
-
-
-def changed_texts(clean: Sequence[str], release: Sequence[str]) -> Change:
-    """Count the words of the clean texts that the release no longer has.
-
-    Words are compared as terms are written, so a change of case or of spaces is none.
-
-    Args:
-        clean: n texts.
-        release: the same texts after the release, in the same order.
-
-    Returns:
-        The share of the words that are gone, by whatever they were replaced.
-    """
-    if len(clean) != len(release):
-        raise LowtideError(
-            f"the release has {len(release)} texts and the reference {len(clean)}; they must be the same texts, in the "
-            "same order"
-        )
-    words = cleaner(TermOptions()).words
-    gone = total = 0
-    for before, after in zip(clean, release, strict=True):
-        said = Counter(words(before))
-        total += said.total()
-        if before != after:
-            gone += (said - Counter(words(after))).total()
-    return Change(gone / total if total else 0.0, None, None, (), len(clean), "words")

@@ -15,20 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowtide.texts.cleaning import cleaner
-from lowtide.texts.encoder import term_kinds
+from lowtide.texts.learning import term_kinds
 from lowtide.texts.terms import Vocabulary
+from lowtide.texts.writing import is_negation
 from lowtide.types import Bools, Floats, Ints
 
 _SMOOTHING = 20.0  # occurrences' worth of the law without neighbours
 _OFTEN, _WRITERS = 8, 5  # occurrences, and writers, below which a word is not put into anybody's text
 _NAME = 0.9  # share of its occurrences within sentences that a name is capitalised in
 _ENDS = frozenset('.!?:;\n"“”«»•|')  # after these a capital is no sign of a name
-_NEGATIONS = (
-    "no not nor none never neither nobody nothing nowhere cannot without ain't",
-    "non ne pas jamais rien sans nunca nada ni sin mai niente senza não nem",
-    "nicht kein keine keinen keiner keines nie niemals niemand nichts ohne niet geen nooit",
-)
-NEGATIONS = frozenset(word for line in _NEGATIONS for word in line.split())
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +110,7 @@ class WordKinds:
         writers = np.bincount(pairs // (int(writer.max()) + 1), minlength=terms)
         kinds = term_kinds(vocabulary)
         names = (kinds == "word") & (within > 0) & (capital > _NAME * within)
-        negations = np.array([term in NEGATIONS or term.endswith("n't") for term in vocabulary.terms])
+        negations = np.array([is_negation(term) for term in vocabulary.terms])
         # Of one letter only: "I" is always a capital, and not a name.
         names &= np.array([len(term.split("'")[0]) > 1 for term in vocabulary.terms])
         free = np.isin(kinds, ("word", "hashtag")) & ~negations

@@ -1,7 +1,5 @@
 """Texts as the verbs open, release and match them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -12,21 +10,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lowtide.attack.together import read_posts
 from lowtide.checks import LowtideError, check_rows, one_of
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import note
 from lowtide.files import regular
-from lowtide.interface import TextTable
+from lowtide.interface import Circumstances, TextTable
 from lowtide.labels import check_secret_values, copy_note, near_copies, refuse_copies
 from lowtide.protocols import Dataset, Locks, Matched, PlanView
-from lowtide.table_files.formats import find_column, is_moment
+from lowtide.table_files.formats import as_arrow, find_column, is_frame, is_moment
+from lowtide.table_files.reading import batches
+from lowtide.table_files.sampling import RowSample, note_sample, sample_rows
 from lowtide.table_files.shuffling import read_places
 from lowtide.texts.attackers import TextsWithColumns
 from lowtide.texts.cleaning import cleaner
 from lowtide.texts.encoder import as_texts
 from lowtide.texts.options import TextOptions
 from lowtide.texts.policies import FixedTerms
-from lowtide.texts.reading import TextSet, duplicates, read_texts, split_groups
+from lowtide.texts.reading import TextSet, coded, duplicates, read_texts, split_groups
 from lowtide.texts.redraw_policy import RedrawWords
 from lowtide.texts.terms import TermOptions
 from lowtide.types import Ints
@@ -77,17 +78,28 @@ def _stop_words(stop: str | None) -> Any:
 
 
 def are_text_files(source: Any) -> bool:
-    """Whether a path is a folder of `.txt` files."""
+    """Whether a path is a folder of `.txt` files: at least half of its files are; folders of images have a few."""
     if not isinstance(source, (str, Path)) or not Path(source).is_dir():
         return False
-    return any(entry.suffix.lower() == ".txt" for entry in islice(Path(source).rglob("*"), _LOOKED_AT))
+    entries = islice(Path(source).rglob("*"), _LOOKED_AT)
+    suffixes = [entry.suffix.lower() for entry in entries if entry.suffix]
+    return 0 < len(suffixes) <= 2 * suffixes.count(".txt")
 
 
-def open_texts(source: Any, secret: Any, options: TextOptions) -> Dataset:
-    """Read texts from a file, a folder, a frame or a list, and find the secret."""
+def open_texts(source: Any, secret: Any, options: TextOptions, *, most: int | None = None) -> Dataset:
+    """Read texts from a file, a folder, a frame or a list, and find the secret.
+
+    Args:
+        source: where they are.
+        secret: the name of its column, or the values for a list.
+        options: of the kind.
+        most: of table files and frames at most so many, whole authors chosen at random; `None` for all.
+    """
     if not isinstance(source, (str, Path)) and options.text is None:
         return _open_list(source, secret, options.group)
-    found = read_texts(source, text=options.text, secret=secret, group=options.group, encoding=options.encoding)
+    sample = _sample(source, options, most)
+    read = source if sample is None else sample.table
+    found = read_texts(read, text=options.text, secret=secret, group=options.group, encoding=options.encoding)
     name = found.names[1]
     if found.secret is None or name is None:
         raise LowtideError(f"{source} does not say what the secret of a text is; name its column")
@@ -105,8 +117,22 @@ def open_texts(source: Any, secret: Any, options: TextOptions) -> Dataset:
     for column in copies:
         note(copy_note(column, name))
     groups, unjudged = found.split_groups(), tuple(found.others.column_names)
-    source = TextSource(found, copies)
-    return Dataset("texts", title, list(found.texts), name, labels, known, groups, source=source, unjudged=unjudged)
+    rows = sample.rows if sample is not None and sample.is_part else None
+    beside: dict[str, Any] = {"rows": rows, "source": TextSource(found, copies), "unjudged": unjudged}
+    return Dataset("texts", title, list(found.texts), name, labels, known, groups, **beside)
+
+
+def _sample(source: Any, options: TextOptions, most: int | None) -> RowSample | None:
+    """Whole authors of a table file or a frame at random; `None` where all texts are read."""
+    if most is None or are_text_files(source):
+        return None
+    if is_frame(source):
+        sample = sample_rows([as_arrow(source)], most, group=options.group)
+    else:
+        sample = sample_rows(batches(source, encoding=options.encoding), most, group=options.group)
+    name = Path(source).name if isinstance(source, (str, Path)) else "the data frame"
+    note_sample(sample, name, "texts", options.most_rows)
+    return sample
 
 
 def _open_list(texts: Any, secret: Any, authors: Any) -> Dataset:
@@ -215,10 +241,11 @@ def match_texts(release: Any, reference: Any, secret: Any, options: TextOptions,
     if not isinstance(release, (str, Path)):
         data = _open_list(release if reference is None else reference, secret, options.group)
         texts, clean = as_texts(release), None if reference is None else data.samples
+        told = _told(options, None if options.group is None else coded(options.group, len(texts)))
         if options.order is None:
-            return Matched(data, texts, clean, utility)
+            return Matched(data, texts, clean, utility, told=told)
         places = read_places(options.order, len(texts))
-        return Matched(data, [texts[place] for place in places], clean, utility, places)
+        return Matched(data, [texts[place] for place in places], clean, utility, places, told=told)
     is_folder = isinstance(reference, (str, Path)) and Path(reference).is_dir()
     own = TextOptions(None if is_folder else options.text, options.group, encoding=options.encoding)
     data = open_texts(reference, secret, own)
@@ -239,7 +266,17 @@ def match_texts(release: Any, reference: Any, secret: Any, options: TextOptions,
     # A column that was kept is shown with its text, so that attackers read it, too; but it does not predict itself.
     known = [name for name in found.others.column_names if name in released.others.column_names and name != utility]
     shown, clean = _with_columns(released, places, known), _with_columns(found, np.arange(len(found)), known)
-    return Matched(data, shown, clean, values, places)
+    told = _told(options, None if found.groups is None else coded(found.groups, len(found)))
+    return Matched(data, shown, clean, values, places, told=told)
+
+
+def _told(options: TextOptions, authors: Ints | None) -> Circumstances:
+    """Whose texts are looked at together, where that was asked."""
+    if options.posts is None:
+        return Circumstances()
+    if authors is None:
+        raise LowtideError("--posts adds up what texts of one author tell; say who wrote each with --group COLUMN")
+    return Circumstances(persons=authors, posts=read_posts(options.posts))
 
 
 def _with_columns(found: TextSet, places: Ints, names: Sequence[str]) -> list[str]:

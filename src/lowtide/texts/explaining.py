@@ -1,13 +1,15 @@
 """What one text tells, word by word, before it is posted."""
 
+from __future__ import annotations
+
 import html
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
+from math import comb
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln, softmax
 
 from lowtide.checks import LowtideError, count, one_of
 from lowtide.density.artefact import Density
@@ -18,7 +20,8 @@ from lowtide.splits import generator
 from lowtide.texts.cleaning import checked
 from lowtide.texts.partial import PartialText, text_vocabulary
 from lowtide.texts.remedies import Remedy, remedy
-from lowtide.texts.terms import Term, find_terms
+from lowtide.texts.terms import Term
+from lowtide.texts.writing import SplitTag, other_language, read_writing, vocabulary_language
 from lowtide.types import Floats, Ints
 
 By = Literal["shapley", "reading"]
@@ -80,6 +83,10 @@ class Explanation:
         about: the position of the class by which `spans` are shaded.
         orders: how many random orders `shapley` averages; 0 when it is exact.
         remedy: how to bring the text under the budget, when one was given.
+        earlier: nats that earlier texts of the writer told already; the budget of the remedy is what they left.
+        others: how many words stand in quoted lines and code; they are not the writer's, and not read.
+        tags: hashtags that the model does not know and that were read as their words.
+        language: of the text, where it is another than that of the model's texts.
     """
 
     text: str = field(repr=False)
@@ -92,6 +99,10 @@ class Explanation:
     about: int
     orders: int
     remedy: Remedy | None
+    earlier: float = 0.0
+    others: int = 0
+    tags: tuple[SplitTag, ...] = field(default=(), repr=False)
+    language: str | None = None
 
     @property
     def leak(self) -> float:
@@ -112,7 +123,7 @@ class Explanation:
         values = values.reshape(len(self.words), -1)[:, self.about] if self.words else np.zeros(0)
         shares = values / max(float(np.abs(values).sum()), np.finfo(float).tiny)
         starts, ends, owner = self._places()
-        cuts = np.unique(np.concatenate([[0, len(self.text)], starts, ends]))
+        cuts = np.array(sorted({0, len(self.text), *starts.tolist(), *ends.tolist()}))
         covering, share = np.zeros(len(cuts), dtype=np.intp), np.zeros(len(cuts))
         for places, sign in ((starts, 1), (ends, -1)):
             at = np.searchsorted(cuts, places)
@@ -139,18 +150,47 @@ class Explanation:
         )
         return [TextTable(title, ("word", "in any order", "in reading order"), rows)]
 
+    def earlier_in_words(self) -> str:
+        """What earlier texts told already, and what they leave of the budget."""
+        bits = self.earlier / NATS_PER_BIT
+        said = f"Earlier texts already move the belief in a class by {bits:.2f} bits"
+        if self.remedy is None:
+            return f"{said}."
+        if self.remedy.budget == 0:
+            return f"{said}, which uses up the budget: nothing is left for this one."
+        return f"{said}, which leaves {self.remedy.budget / NATS_PER_BIT:.2f} bits of the budget for this one."
+
     def sentences(self) -> list[str]:
         """What a reader comes to believe, and what to write instead; for the writer's own eyes."""
+        earlier = [self.earlier_in_words()] if self.earlier else []
         if not self.words:
-            return ["The model knows none of these words; to other readers they may tell something."]
+            return [
+                *earlier,
+                "The model knows none of these words; to other readers they may tell something.",
+                *self.notes(),
+            ]
         labels = [printable(str(label)) for label in self.labels]
         pairs = zip(labels, self.prior, self.posterior, strict=True)
         beliefs = ", ".join(f"{label} {before:.0%} → {after:.0%}" for label, before, after in pairs)
-        said = [f"What a reader with this model believes, before and after: {beliefs}."]
-        if self.unknown:
+        said = [*earlier, f"What a reader with this model believes, before and after: {beliefs}."]
+        return said + self.notes() + ([] if self.remedy is None else self.remedy.sentences())
+
+    def notes(self) -> list[str]:
+        """What the model did not read, or read otherwise than it is written."""
+        said = []
+        if self.language is not None:
+            said.append(
+                f"The text seems to be in {self.language}, and the model is of another language: rely on nothing here."
+            )
+        if self.words and self.unknown:
             some = "1 word is" if len(self.unknown) == 1 else f"{len(self.unknown):,} words are"
             said.append(f"{some} unknown to the model, counted as telling nothing.")
-        return said + ([] if self.remedy is None else self.remedy.sentences())
+        if self.others:
+            some = "1 word is" if self.others == 1 else f"{self.others:,} words are"
+            said.append(f"{some} in quoted lines or code: not yours, and not read.")
+        for tag in self.tags:
+            said.append(f"{printable(self.text[tag.start : tag.end])} is read as {printable(' '.join(tag.words))}.")
+        return said
 
     def to_json(self) -> dict[str, Any]:
         """The explanation as plain values, the text with it: for the writer's own eyes."""
@@ -171,7 +211,11 @@ class Explanation:
                 for word in self.words
             ],
             "unknown": [list(place) for place in self.unknown],
+            "quoted_words": self.others,
+            "split_hashtags": [[tag.start, tag.end, list(tag.words)] for tag in self.tags],
+            "other_language": self.language,
             "remedy": None if self.remedy is None else self.remedy.to_json(),
+            "earlier_nats": self.earlier,
         }
 
     def __str__(self) -> str:
@@ -210,7 +254,8 @@ def explain(
     vocabulary = text_vocabulary(density)
     places: dict[str, list[tuple[int, int]]] = {}
     unknown = []
-    for term in find_terms(checked(text), vocabulary.options):
+    writing = read_writing(checked(text), vocabulary, vocabulary.options)
+    for term in writing.terms:
         if term.text in vocabulary:
             places.setdefault(term.text, []).append((term.start, term.end))
         elif _is_word(term):
@@ -231,13 +276,16 @@ def explain(
         text,
         density.classes.labels,
         prior,
-        softmax(np.log(prior) + reading[-1]),
+        prior * np.exp(reading[-1]) / (prior * np.exp(reading[-1])).sum(),
         reading[-1],
         words,
         tuple(unknown),
         _position(density, secret_class, reading[-1]),
         orders,
         None if budget is None else remedy(density, text, budget=budget),
+        others=writing.others,
+        tags=writing.tags,
+        language=other_language((word.text for word in writing.words), vocabulary_language(vocabulary)),
     )
 
 
@@ -290,8 +338,7 @@ def _exact(partial: PartialText) -> Floats:
     sets = (np.arange(1 << t)[:, None] >> np.arange(t)) & 1
     values = _trimmed(partial.density, partial.under(sets.astype(bool)))
     # |A|! (t − |A| − 1)! / t! for the step from A to A and one more.
-    size = sets.sum(axis=1)
-    weight = np.exp(gammaln(size + 1.0) + gammaln(np.maximum(t - size, 1.0)) - gammaln(t + 1.0))
+    weight = np.array([1 / (t * comb(t - 1, int(size))) if size < t else 0.0 for size in sets.sum(axis=1)])
     shares = np.zeros((t, values.shape[1]))
     for term in range(t):
         outside = np.flatnonzero(sets[:, term] == 0)

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from scipy import sparse
-from torch import Tensor
 
-from lowtide.disclose.budget import Hider, Parts, reading
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.noise import KeyedNoise, row_ids
+from lowtide.disclose.saved import Hider, Parts, Tensors, reading
 from lowtide.errors import LowtideError
 from lowtide.texts.contexts import ContextLaw
 from lowtide.texts.encoder import TextEncoder, as_texts
@@ -108,19 +106,19 @@ class TextHider(Hider):
         if rewriter.fill is not None:
             plain["fill"] = "redraw"
             arrays |= {f"fill.{name}": array for name, array in rewriter.fill.arrays().items()}
-        return plain, {name: torch.from_numpy(array.copy()) for name, array in arrays.items()}
+        return plain, {name: np.array(array) for name, array in arrays.items()}
 
     @classmethod
-    def from_parts(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor], where: str | Path) -> TextHider:
+    def from_parts(cls, config: Mapping[str, Any], tensors: Tensors, where: str | Path) -> TextHider:
         """Rebuild what `parts` took apart; `where` it came from is for the error message."""
         with reading(where):
             plain = config["mechanism"]
-            encoder = TextEncoder.from_config(plain["encoder"], tensors["similar"].numpy())
-            arrays = tensors["rewriter.hidden"].numpy(), tensors["rewriter.tokens"].numpy()
+            encoder = TextEncoder.from_config(plain["encoder"], tensors["similar"])
+            arrays = tensors["rewriter.hidden"], tensors["rewriter.tokens"]
             policy = _POLICIES[config["policy"]["name"]](config["policy"], tensors, encoder.vocabulary, where)
             card = ReleaseCard.from_json(config["card"])
             fill = None
             if "fill" in plain:
-                own = {name: tensor.numpy() for name, tensor in tensors.items() if name.startswith("fill.")}
+                own = {name: array for name, array in tensors.items() if name.startswith("fill.")}
                 fill = ContextLaw.of_arrays({name.removeprefix("fill."): array for name, array in own.items()})
             return cls(policy, Rewriter(encoder, plain["how"], *arrays, plain["mark"], fill), card)

@@ -1,36 +1,75 @@
-"""What the layers need to know about texts: the one object that the registry lists."""
+"""What the layers need to know about texts: the one object that the registry lists.
+
+Parts are imported when they are asked for: `warn` needs the encoder and the explanation, and starts without the others.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from numpy.typing import ArrayLike
-from sklearn.base import clone
-
-from lowtide.attack.attackers import AttackRows, Maker, held_by
-from lowtide.attack.surface import Surface, SurfacedRows
-from lowtide.auditing.utility import Change, UtilityReport, predicts_by_attackers
-from lowtide.density.artefact import Density
-from lowtide.density.objectives import Options
-from lowtide.density.tide import TIDE
-from lowtide.disclose.card import ReleaseCard
-from lowtide.disclose.plan_file import Plan
-from lowtide.labels import Label
+from lowtide.extras import optional
 from lowtide.protocols import Changed, Dataset, Locks, Matched, Modality, Nouns
-from lowtide.report.html import Findings, Outline, Section
-from lowtide.report.words import HiddenCounts
-from lowtide.table_files.formats import format_of
-from lowtide.table_files.shuffling import order_beside
-from lowtide.texts import cleaning, dataset, encoder, explaining, lists, releasing
-from lowtide.texts import view as text_view
-from lowtide.texts.attackers import TEXT_ATTACKERS, all_shown, read_pieces
-from lowtide.texts.hider import TextHider
+from lowtide.texts import encoder
 from lowtide.texts.options import TextOptions
-from lowtide.texts.planner import TextPlanner, TextSettings
-from lowtide.texts.scan import TextScan, scan_texts
-from lowtide.texts.surface import read_surface
 from lowtide.texts.terms import TermOptions
+
+if TYPE_CHECKING:
+    import sklearn.base as estimators
+    from numpy.typing import ArrayLike
+
+    from lowtide.attack import attackers as models
+    from lowtide.attack import surface as shown
+    from lowtide.attack.attackers import AttackRows, Maker
+    from lowtide.auditing import utility as usefulness
+    from lowtide.auditing.utility import Change, UtilityReport
+    from lowtide.density.artefact import Density
+    from lowtide.density.objectives import Options
+    from lowtide.density.tide import TIDE
+    from lowtide.disclose.card import ReleaseCard
+    from lowtide.disclose.plan_file import Plan
+    from lowtide.labels import Label
+    from lowtide.report.html import Findings, Outline, Section
+    from lowtide.report.words import HiddenCounts
+    from lowtide.table_files import formats, sampling, shuffling
+    from lowtide.texts import (
+        attackers,
+        dataset,
+        explaining,
+        hider,
+        learning,
+        lists,
+        parted,
+        planner,
+        releasing,
+        scan,
+        surface,
+    )
+    from lowtide.texts import view as text_view
+else:
+    estimators, usefulness = optional("sklearn.base"), optional("lowtide.auditing.utility")
+    models, shown = (optional(f"lowtide.attack.{name}") for name in ("attackers", "surface"))
+    formats, sampling, shuffling = (
+        optional(f"lowtide.table_files.{name}") for name in ("formats", "sampling", "shuffling")
+    )
+    attackers, dataset, explaining, hider, learning, parted, planner, releasing, scan, surface, text_view = (
+        optional(f"lowtide.texts.{name}")
+        for name in (
+            "attackers",
+            "dataset",
+            "explaining",
+            "hider",
+            "learning",
+            "parted",
+            "planner",
+            "releasing",
+            "scan",
+            "surface",
+            "view",
+        )
+    )
 
 _SCANNED = 2  # words of a term: pairs tell more than their words, and a density that leaves them out tells too little
 
@@ -68,11 +107,11 @@ class TextModality:
 
     def fit_density(self, x: Any, s: ArrayLike | None, options: Options, groups: ArrayLike | None) -> Density:
         """Fit to texts."""
-        return encoder.fit_texts(x, s, options, groups=groups)
+        return learning.fit_texts(x, s, options, groups=groups)
 
     def read_encoder(self, config: Mapping[str, Any], tensors: Mapping[str, Any]) -> encoder.TextEncoder:
         """Rebuild the encoder of a saved density."""
-        return encoder.TextEncoder.from_config(config, tensors["similar"].numpy())
+        return encoder.TextEncoder.from_config(config, tensors["similar"])
 
     def explain(
         self, density: Density, sample: str, *, budget: float | None, secret_class: Label | None, seed: int
@@ -82,32 +121,47 @@ class TextModality:
 
     # ── attack ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    attackers: ClassVar[Mapping[str, Maker]] = TEXT_ATTACKERS
     joins_attackers = True
     cross_fitted_rows = 10_000
     trained_once: ClassVar[frozenset[str]] = frozenset()
 
+    @property
+    def attackers(self) -> Mapping[str, Maker]:
+        """The models of a bag of words, and a small network."""
+        return attackers.TEXT_ATTACKERS
+
     def rows(self, x: Any) -> AttackRows:
         """Count the pieces of texts; their surface is read when an attacker asks for it."""
-        return _with_surface(read_pieces(x), x)
+        return _with_surface(attackers.read_pieces(x), x)
 
     def rows_like(self, x: Any, rows: AttackRows, clean: AttackRows) -> tuple[AttackRows | None, str | None]:
         """Count the pieces that occur in the clean texts."""
-        return _with_surface(read_pieces(x, clean.reader), x), None
+        return _with_surface(attackers.read_pieces(x, clean.reader), x), None
 
-    def surface(self, x: Any) -> Surface:
+    def surface(self, x: Any) -> shown.Surface:
         """Capitals, blanks, punctuation, lengths, addresses; see `lowtide.texts.surface`."""
-        return read_surface(all_shown(x))
+        return surface.read_surface(attackers.all_shown(x))
 
     def numbers(self, rows: Any) -> Any:
         """Counts are numbers."""
-        return held_by(rows)
+        return models.held_by(rows)
 
     # ── disclose ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    settings: type[Any] = TextSettings
-    planner = staticmethod(TextPlanner.read)
-    read_hider = staticmethod(TextHider.from_parts)
+    @property
+    def settings(self) -> type[Any]:
+        """What only texts take."""
+        return planner.TextSettings
+
+    def planner(
+        self, x: Any, s: ArrayLike, task: Any, *, groups: ArrayLike | None = None, utility: Any = None
+    ) -> planner.TextPlanner:
+        """Reference texts laid out to be rehearsed."""
+        return planner.TextPlanner.read(x, s, task, groups=groups, utility=utility)
+
+    def read_hider(self, config: Mapping[str, Any], tensors: Mapping[str, Any], where: Any) -> hider.TextHider:
+        """Rebuild a saved hider."""
+        return hider.TextHider.from_parts(config, tensors, where)
 
     # ── auditing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -117,15 +171,18 @@ class TextModality:
 
     def change(self, clean: Any, release: Any, *, peak: float | None = None) -> Change:
         """Compare n released texts with the clean ones, word by word; they have no `peak`."""
-        return cleaning.changed_texts(clean, release)
+        return releasing.changed_texts(clean, release)
 
     def predicts(self, release: Any, utility: ArrayLike, *, clean: Any = None, **options: Any) -> UtilityReport:
         """Predict (n,) classes with the models of the attackers."""
-        return predicts_by_attackers(release, utility, clean=clean, **options)
+        return usefulness.predicts_by_attackers(release, utility, clean=clean, **options)
 
     # ── report ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    publishable = text_view.PUBLISHABLE
+    @property
+    def publishable(self) -> str:
+        """Figures and pictures of the whole; no words."""
+        return text_view.PUBLISHABLE
 
     def sections(self, findings: Findings, view: lists.TermLists | None = None) -> list[Section]:
         """What whole texts tell, the words that tell it, and single texts."""
@@ -135,9 +192,9 @@ class TextModality:
         """The words that tell most; options as of `lowtide.texts.view.view`."""
         return text_view.view(samples, **options)
 
-    def outline(self, hider: TextHider) -> Outline:
+    def outline(self, fitted: hider.TextHider) -> Outline:
         """The trade-off of a plan, and the words that it hides."""
-        return text_view.outline(hider)
+        return text_view.outline(fitted)
 
     def count_hidden(self, card: ReleaseCard) -> HiddenCounts:
         """How many different words a card hides."""
@@ -145,8 +202,13 @@ class TextModality:
 
     # ── verbs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    check_layout = staticmethod(dataset.check_layout)
-    view_plan = staticmethod(dataset.view_plan)
+    def check_layout(self, plan: Plan) -> None:
+        """Refuse one that does not name the column of texts."""
+        dataset.check_layout(plan)
+
+    def view_plan(self, plan: Plan) -> Any:
+        """The trade-off curve, and the first of the hidden terms."""
+        return dataset.view_plan(plan)
 
     def claims_source(self, source: Any, given: Mapping[str, Any]) -> bool:
         """Whatever has a named column of texts, folders of `.txt` files, and lists of texts."""
@@ -156,17 +218,19 @@ class TextModality:
 
     def open(self, source: Any, secret: Any, options: TextOptions, *, progress: bool | None) -> Dataset:
         """Texts with their secret and their authors."""
-        return dataset.open_texts(source, secret, options)
+        return dataset.open_texts(source, secret, options, most=options.most_rows or sampling.MOST_ROWS)
 
     def features(self, options: TextOptions) -> TermOptions:
         """What counts as a term."""
         return dataset.term_options(options)
 
-    def scan(self, data: Dataset, estimator: TIDE, options: TextOptions) -> TextScan:
+    def scan(self, data: Dataset, estimator: TIDE, options: TextOptions) -> scan.TextScan:
         """What each term tells; pairs of words are terms, unless the user says otherwise."""
         if options.ngrams is None:
-            estimator = clone(estimator).set_params(features=replace(dataset.term_options(options), ngrams=_SCANNED))
-        return scan_texts(data.samples, data.labels, groups=data.groups, estimator=estimator, secret=data.secret)
+            terms = replace(dataset.term_options(options), ngrams=_SCANNED)
+            estimator = estimators.clone(estimator).set_params(features=terms)
+        how: dict[str, Any] = {"groups": data.groups, "estimator": estimator, "secret": data.secret}
+        return replace(scan.scan_texts(data.samples, data.labels, **how), source_rows=data.rows)
 
     def shown(self, data: Dataset) -> Any:
         """The texts."""
@@ -205,8 +269,8 @@ class TextModality:
 
     def beside(self, out: Path, options: TextOptions) -> dict[str, Path]:
         """The list of changes, which has the length of every hidden word; and which text is which, if shuffled."""
-        format_of(out)
-        order = {"order": order_beside(out)} if options.shuffle else {}
+        formats.format_of(out)
+        order = {"order": shuffling.order_beside(out)} if options.shuffle else {}
         return {"changes": releasing.changes_beside(out), **order}
 
     def release_job(
@@ -214,6 +278,14 @@ class TextModality:
     ) -> releasing.TextJob:
         """Texts of a file or a folder, released batch by batch."""
         return releasing.TextJob(source, plan, options)
+
+    def parted_job(self, source: Path, plan: Plan, options: TextOptions, *, ids: Any) -> parted.TextPartedJob:
+        """Texts of files, released in parts."""
+        return parted.TextPartedJob(source, plan, options)
+
+    def part_worker(self, plan: Plan, recipe: Mapping[str, Any]) -> parted.TextPartWorker:
+        """One process of many that release texts."""
+        return parted.TextPartWorker(plan, recipe)
 
     def match(
         self, release: Any, reference: Any, secret: Any, options: TextOptions, *, utility: Any, progress: bool | None
@@ -223,7 +295,7 @@ class TextModality:
 
 
 def _with_surface(counted: AttackRows, texts: Any) -> AttackRows:
-    return replace(counted, data=SurfacedRows(counted.data, lambda: read_surface(all_shown(texts))))
+    return replace(counted, data=shown.SurfacedRows(counted.data, lambda: TEXTS.surface(texts)))
 
 
 TEXTS: Modality = TextModality()

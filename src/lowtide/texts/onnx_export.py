@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lowtide.density.artefact import Density
-from lowtide.density.critics.bag import Bag, Weights
+from lowtide.density.critics.bag import SPREAD, Bag, Weights
 from lowtide.density.critics.base import Null
 from lowtide.errors import LowtideError
 from lowtide.files import write_folder
@@ -19,7 +19,6 @@ from lowtide.types import Floats32
 FORMAT = "lowtide-onnx"
 _VERSION = 1
 _OPSET, _IR = 17, 8  # read by every runtime of the last years, in browsers too
-_SPREAD = 3.0  # as in `critics.bag.combine`
 _MODEL, _VOCABULARY, _README = "model.onnx", "vocabulary.json", "README.txt"
 _TEXT = """\
 model.onnx scores texts. Run it with any ONNX runtime, for example onnxruntime in Python or onnxruntime-web on a page.
@@ -146,11 +145,11 @@ def _scores(graph: _Graph, critic: Bag) -> str:
         return alone
     nets, _, width = weights["b"].shape
     scaled = graph("Mul", column, graph("Gather", _array(weights, "c")[:, None], "terms"))
-    rows = graph("Gather", weights["e"].numpy(), "terms") if "e" in weights else "terms"
+    rows = graph("Gather", weights["e"], "terms") if "e" in weights else "terms"
     h = _running(graph, graph("Mul", graph("Gather", _array(weights, "E"), rows), scaled))
     q = _running(graph, graph("Mul", scaled, scaled))
     root = graph("Sqrt", graph("Add", q, np.ones(1, dtype=np.float32)))
-    h = graph("Div", h, graph("Mul", root, np.array([_SPREAD], dtype=np.float32)))
+    h = graph("Div", h, graph("Mul", root, np.array([SPREAD], dtype=np.float32)))
     h = graph("Transpose", graph("Reshape", h, _whole(-1, nets, width)), perm=[1, 0, 2])
     zero = np.zeros((nets, 1, width), dtype=np.float32)
     together = graph("Sub", _trunk(graph, h, weights), _trunk(graph, graph("Identity", zero), weights))
@@ -182,7 +181,7 @@ def _running(graph: _Graph, steps: str) -> str:
 
 
 def _array(weights: Weights, name: str) -> Floats32:
-    return np.asarray(weights[name].detach().numpy(), dtype=np.float32)
+    return np.asarray(weights[name], dtype=np.float32)
 
 
 def _whole(*numbers: int) -> NDArray[np.int64]:

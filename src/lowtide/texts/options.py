@@ -16,6 +16,20 @@ class TextOptions:
     default_budget: ClassVar[float] = 0.05
     text: str | None = option(None, "the column that holds them", verbs=_READ, metavar="COLUMN")
     group: str | None = option(None, "the column of authors, who are never split", verbs=_READ, metavar="COLUMN")
+    most_rows: int | None = option(
+        None,
+        "use at most so many, chosen at random; by default 200,000",
+        verbs=_FITTED,
+        least=100,
+        metavar="N",
+        flag="rows",
+    )
+    posts: Any = option(
+        None, "what so many texts of one author tell together: 1,5,10,20", verbs=("audit",), metavar="N,N"
+    )
+    history: int = option(
+        1, "the budget is about so many texts of one author together", verbs=("plan",), least=1, metavar="N"
+    )
     ngrams: int | None = option(
         None, "terms of up to so many words; by default 2 for scan, 1 for plan", verbs=_FITTED, least=1, most=3
     )

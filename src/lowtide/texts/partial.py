@@ -1,27 +1,24 @@
-"""The words of one text: what any part of them tells, and the text with some of them left out or replaced."""
+"""The words of one text: what any part of them tells, and the text with some of them left out."""
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
-from typing import Any, cast
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from scipy import sparse
-from torch import Tensor
 
 from lowtide.density.artefact import Density
 from lowtide.density.critics.bag import Bag, combine, embedding_rows, term_weights
-from lowtide.density.critics.base import Null
-from lowtide.density.objectives import normalise
+from lowtide.density.critics.base import Array, Null, normalise
 from lowtide.errors import LowtideError
 from lowtide.texts.cleaning import cleaner
 from lowtide.texts.encoder import TextChange, TextEncoder, rewrite
-from lowtide.texts.terms import Term, Vocabulary, find_terms
-from lowtide.types import Bools, Floats, Ints
+from lowtide.texts.terms import Term, Vocabulary
+from lowtide.texts.writing import SplitTag, read_writing
+from lowtide.types import Bools, Floats, Floats32, Ints
 
 _PAIRS = 2
 LONGEST_RUNS = 200  # words of a text up to which every set of them is counted anew, where terms have several words
@@ -44,63 +41,55 @@ class PartialText:
 
     def along(self, orders: Ints) -> Floats:
         """Densities (p, t + 1, |S|) after each term along orders (p, t), not trimmed."""
-        places = torch.from_numpy(np.ascontiguousarray(orders))
         thin, wide = (
-            torch.cat([shares.new_zeros(len(orders), 1, shares.shape[1]), shares[places].cumsum(dim=1)], dim=1)
-            for shares in (self._thin, self._wide)
+            np.pad(shares[orders].cumsum(axis=1), ((0, 0), (1, 0), (0, 0))) for shares in (self._thin, self._wide)
         )
-        return self._densities(thin.flatten(0, 1), wide.flatten(0, 1)).reshape(*thin.shape[:2], -1)
+        flat = (sums.reshape(thin.shape[0] * thin.shape[1], sums.shape[2]) for sums in (thin, wide))
+        return self._densities(*flat).reshape(*thin.shape[:2], -1)
 
     def under(self, kept: Bools) -> Floats:
         """Densities (n, |S|) of the terms where `kept`, (n, t), not trimmed."""
-        seen = torch.from_numpy(kept)
-        return self._densities(seen.double() @ self._thin, seen.float() @ self._wide)
+        return self._densities(kept.astype(np.float64) @ self._thin, kept.astype(np.float32) @ self._wide)
 
     def flipped(self, kept: Bools) -> Floats:
         """Densities (t, |S|) of the terms where `kept`, (t,), with one at a time taken out or put back."""
-        seen, sign = torch.from_numpy(kept), torch.from_numpy(np.where(kept, -1.0, 1.0))[:, None]
-        thin, wide = (shares[seen].sum(dim=0) + sign * shares for shares in (self._thin, self._wide.double()))
+        sign = np.where(kept, -1.0, 1.0)[:, None]
+        thin, wide = (shares[kept].sum(axis=0, dtype=np.float64) + sign * shares for shares in (self._thin, self._wide))
         return self._densities(thin, wide)
 
-    def changed(self, kept: Bools, others: Sequence[Mapping[int, float]]) -> Floats:
-        """Densities (n, |S|) of the terms where `kept`, (t,), each time with some others: counts by column."""
-        rows = np.repeat(np.arange(len(others)), [len(one) for one in others])
-        columns = np.fromiter(chain.from_iterable(others), np.intp, len(rows))
-        counts = np.fromiter(chain.from_iterable(one.values() for one in others), np.float32, len(rows))
-        seen, place = torch.from_numpy(kept), torch.from_numpy(rows)
-        thin, wide = (
-            shares[seen].sum(dim=0).repeat(len(others), 1).index_add_(0, place, more)
-            for shares, more in zip((self._thin, self._wide), self._shares(columns, counts), strict=True)
-        )
-        return self._densities(thin, wide)
+    def counted(self, counts: Floats32) -> Floats:
+        """Densities (n, |S|) with other counts (n, t) of the terms, each of which was given as occurring once."""
+        critic = self.density.critic
+        weight = term_weights(counts, critic.weighting) if isinstance(critic, Bag) else counts
+        thin = weight @ self._thin
+        thin[:, self._classes :] = weight**2 @ self._thin[:, self._classes :]
+        return self._densities(thin, weight @ self._wide)
 
-    def _shares(self, columns: Ints, counts: NDArray[np.floating]) -> tuple[Tensor, Tensor]:
+    def _shares(self, columns: Ints, counts: NDArray[np.floating]) -> tuple[Floats, Array]:
         """What each term adds to the sums of the critic: to `alone` and, as a last column, to `q`; and to `h`."""
         critic = self.density.critic
         if isinstance(critic, Null):
-            nothing = torch.zeros(len(columns), critic.classes, dtype=torch.float64)
-            return nothing, nothing[:, :0].float()
+            nothing = np.zeros((len(columns), critic.classes))
+            return nothing, nothing[:, :0]
         if not isinstance(critic, Bag):
             raise LowtideError(f"texts are explained by a bag-of-terms critic, got {critic.kind!r}")
-        terms = torch.from_numpy(np.asarray(columns, dtype=np.int64))
-        weight = torch.from_numpy(term_weights(counts, critic.weighting))[:, None]
-        alone = (critic.weights["u"][terms] * weight).double()
+        weight = term_weights(counts, critic.weighting)[:, None]
+        alone = (critic.weights["u"][columns] * weight).astype(np.float64)
         if "E" not in critic.weights:
-            return alone, alone[:, :0].float()
-        scaled = critic.weights["c"][terms][:, None] * weight
-        wide = critic.weights["E"][embedding_rows(terms, critic.weights)] * scaled
-        return torch.cat([alone, (scaled * scaled).double()], dim=1), wide
+            return alone, alone[:, :0]
+        scaled = critic.weights["c"][columns][:, None] * weight
+        wide = critic.weights["E"][embedding_rows(columns, critic.weights)] * scaled
+        return np.concatenate([alone, scaled * scaled], axis=1), wide
 
-    @torch.no_grad()
-    def _densities(self, thin: Tensor, wide: Tensor) -> Floats:
+    def _densities(self, thin: Floats, wide: Array) -> Floats:
         critic, alone = self.density.critic, thin[:, : self._classes]
         if isinstance(critic, Null):
-            return alone.numpy()
+            return alone
         if isinstance(critic, Bag) and "E" in critic.weights:
             # A difference of equal sums must be 0 to the critic, too.
-            q = torch.where(thin[:, -1:] < 1e-9, 0.0, thin[:, -1:]).float()
-            alone = combine(alone.float(), wide.float(), q, critic.weights).mean(dim=0).double()
-        return normalise(alone, torch.from_numpy(np.log(self.density.classes.prior))).numpy()
+            q = np.where(thin[:, -1:] < 1e-9, 0.0, thin[:, -1:]).astype(np.float32)
+            alone = combine(alone.astype(np.float32), wide.astype(np.float32), q, critic.weights).astype(np.float64)
+        return normalise(alone, np.log(self.density.classes.prior))
 
 
 def text_vocabulary(density: Density) -> Vocabulary:
@@ -108,6 +97,39 @@ def text_vocabulary(density: Density) -> Vocabulary:
     if not isinstance(density.encoder, TextEncoder):
         raise LowtideError("this density was not fitted on texts; give TIDE a list of texts to fit one that was")
     return density.encoder.vocabulary
+
+
+def read_densities(density: Density, texts: Sequence[str]) -> Floats:
+    """`i(s; text)` (n, |S|) of the words of each text that are its writer's, trimmed; see `read_writing`."""
+    vocabulary = text_vocabulary(density)
+    index = vocabulary.columns
+    counts = [
+        Counter(
+            index[term.text] for term in read_writing(text, vocabulary, vocabulary.options).terms if term.text in index
+        )
+        for text in texts
+    ]
+    return np.clip(_densities(density, counts), -density.trim, density.trim)
+
+
+def _densities(density: Density, counts: Sequence[Mapping[int, int]]) -> Floats:
+    """Densities (n, |S|), not trimmed, of counts by column."""
+    rows = np.repeat(np.arange(len(counts)), [len(one) for one in counts])
+    columns = np.fromiter(chain.from_iterable(counts), np.intp, len(rows))
+    times = np.fromiter(chain.from_iterable(one.values() for one in counts), np.float32, len(rows))
+    return _summed(density, len(counts), rows, columns, times)
+
+
+def _summed(density: Density, n: int, rows: Ints, columns: Ints, times: Floats32) -> Floats:
+    """The same from entries: the row, the column and the count of each, those of one cell to be added up.
+
+    By NumPy alone, a column for each term that occurs: a text has few, and to import SciPy takes longer than to answer.
+    """
+    known = np.array(sorted(set(columns.tolist())), dtype=np.intp)
+    place = np.searchsorted(known, columns)
+    counts = np.zeros((n, len(known)), dtype=np.float32)
+    np.add.at(counts, (rows, place), times)
+    return PartialText(density, known, np.ones(len(known), dtype=np.float32)).counted(counts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,19 +153,24 @@ class Rewritten:
 
 
 class TextWords:
-    """The different words of a text that matter to some known term, as what may be removed or replaced."""
+    """The different words of a text that matter to some known term, as what may be removed."""
 
     def __init__(self, density: Density, text: str) -> None:
         vocabulary = text_vocabulary(density)
         self.density, self.text, self.vocabulary = density, text, vocabulary
-        self.runs = vocabulary.options.ngrams > 1
-        found = find_terms(text, vocabulary.options)
-        self.sequence = [term for term in found if " " not in term.text]
+        reading = read_writing(text, vocabulary, vocabulary.options)
+        found, self.sequence = reading.terms, reading.words
+        # Terms are counted anew where a removal makes or takes several: pairs of words, hashtags read in parts.
+        self.runs = vocabulary.options.ngrams > 1 or bool(reading.tags)
         matter = {word for term in found if term.text in vocabulary for word in term.text.split(" ")}
+        starts = [tag.start for tag in reading.tags]
+        self._units = [self._unit(term, reading.tags, starts) for term in self.sequence]
         places: dict[str, list[Term]] = {}
-        for term in self.sequence:
+        for term, unit in zip(self.sequence, self._units, strict=True):
             if term.text in matter:
-                places.setdefault(term.text, []).append(term)
+                same = places.setdefault(unit.text, [])
+                if not same or same[-1] != unit:  # parts of one hashtag follow each other
+                    same.append(unit)
         self.names, self.places = list(places), list(places.values())
         self.long = self.runs and len(self.sequence) > LONGEST_RUNS
         if self.long and len(self.names) > _MOST_RUNS:
@@ -156,7 +183,17 @@ class TextWords:
             names = list(times) if self.long else self.names
             columns = np.array([vocabulary.index(name) for name in names], dtype=np.intp)
             self._partial = PartialText(density, columns, np.array([times[name] for name in names], dtype=np.float32))
-            self._of_terms = [np.array([self.names.index(word) for word in name.split(" ")]) for name in names]
+            number = {name: place for place, name in enumerate(self.names)}
+            first = {term.text: number.get(unit.text, 0) for term, unit in zip(self.sequence, self._units, strict=True)}
+            self._of_terms = [np.array([first[word] for word in name.split(" ")]) for name in names]
+
+    def _unit(self, word: Term, tags: Sequence[SplitTag], starts: Sequence[int]) -> Term:
+        """What goes when a word goes: itself, or the whole hashtag that it is a part of; tags in reading order."""
+        before = bisect_right(starts, word.start)
+        if not before or word.start >= tags[before - 1].end:
+            return word
+        tag = tags[before - 1]
+        return Term(cleaner(self.vocabulary.options).written[self.text[tag.start : tag.end]], tag.start, tag.end)
 
     def leaks(self, kept: Bools) -> Floats:
         """`max_s |i(s; text)|` (n,) with the words where `kept`, (n, words), not trimmed."""
@@ -165,9 +202,9 @@ class TextWords:
         if self.long:  # a pair that comes about by a removal is not counted; the text is read afresh in the end
             terms = np.stack([kept[:, of].all(axis=1) for of in self._of_terms], axis=1)
             return np.abs(self._partial.under(terms)).max(axis=1)
-        if self.vocabulary.options.ngrams == _PAIRS:
+        if self.vocabulary.options.ngrams <= _PAIRS:
             return np.abs(self._without(kept)).max(axis=1)
-        return np.abs(self._counted_anew({int(word): "" for word in np.flatnonzero(~row)} for row in kept)).max(axis=1)
+        return np.abs(self._counted_anew(np.flatnonzero(~row).tolist() for row in kept)).max(axis=1)
 
     def _without(self, kept: Bools) -> Floats:
         """Densities (n, |S|) with the words where `kept`, (n, words), of terms of one or two words."""
@@ -181,14 +218,13 @@ class TextWords:
         columns = np.stack([np.broadcast_to(words, (n, places)), pairs[np.arange(places), following]], axis=2)
         rows, place, side = np.nonzero(there[:, :, None] & (columns >= 0))
         found = columns[rows, place, side]
-        shape = n, len(self.vocabulary)
-        return self._scored(sparse.csr_array((np.ones(len(found), np.float32), (rows, found)), shape=shape))
+        return _summed(self.density, n, rows, found, np.ones(len(found), dtype=np.float32))
 
     @cached_property
     def _owners(self) -> Ints:
         """(words of the text,) which of the different words that matter each is; their number, if it is none."""
         place = {name: number for number, name in enumerate(self.names)}
-        return np.array([place.get(term.text, len(place)) for term in self.sequence], dtype=np.intp)
+        return np.array([place.get(unit.text, len(place)) for unit in self._units], dtype=np.intp)
 
     @cached_property
     def _columns(self) -> tuple[Ints, Ints]:
@@ -217,77 +253,19 @@ class TextWords:
         low = leaks[: turns + 1] <= target
         return 1 + int(np.argmax(low) if low.any() else leaks[: turns + 1].argmin())
 
-    def densities(self, changes: Sequence[Mapping[int, str]]) -> Floats:
-        """`i(s; text)` (n, |S|) with other terms, or none, in the place of the same words each time, not trimmed.
-
-        The other terms are in the vocabulary, and not yet in the text.
-        """
-        if self.runs:
-            return self._counted_anew(changes)
-        kept = np.ones(len(self.names), dtype=bool)
-        kept[list(chain.from_iterable(changes[:1]))] = False
-        others: list[Counter[int]] = [Counter() for _ in changes]
-        for other, change in zip(others, changes, strict=True):
-            for word, new in change.items():
-                if new:
-                    other[self.vocabulary.index(new)] += len(self.places[word])
-        return self._partial.changed(kept, others)
-
-    def _counted_anew(self, changes: Iterable[Mapping[int, str]]) -> Floats:
-        """The same where terms have several words, some of which come about only by the change."""
+    def _counted_anew(self, gone: Iterable[Collection[int]]) -> Floats:
+        """Densities (n, |S|) without some of the words, where a removal makes terms of more than two words."""
         size, index = self.vocabulary.options.ngrams, self.vocabulary
         counts: list[Counter[int]] = []
-        for change in changes:
-            other = {self.names[word]: new for word, new in change.items()}
-            words = [new for term in self.sequence if (new := other.get(term.text, term.text))]
+        for some in gone:
+            names = {self.names[word] for word in some}
+            words = [term.text for term, unit in zip(self.sequence, self._units, strict=True) if unit.text not in names]
             runs = (" ".join(words[at : at + n]) for n in range(1, size + 1) for at in range(len(words) - n + 1))
             counts.append(Counter(index.index(run) for run in runs if run in index))
-        starts = np.cumsum([0, *map(len, counts)])
-        terms = np.fromiter(chain.from_iterable(counts), np.int32, starts[-1])
-        times = np.fromiter(chain.from_iterable(one.values() for one in counts), np.float32, starts[-1])
-        rows = sparse.csr_array((times, terms, starts), shape=(len(counts), len(index)))
-        return self._scored(rows)
+        return _densities(self.density, counts)
 
-    @torch.no_grad()
-    def _scored(self, rows: Any) -> Floats:
-        """Densities (n, |S|) of sparse counts, not trimmed."""
-        scores = self.density.critic.scores(rows)
-        return normalise(scores, torch.from_numpy(np.log(self.density.classes.prior))).double().numpy()
-
-    def rewritten(self, changes: Sequence[Mapping[int, str]]) -> list[Rewritten]:
-        """The text, each time with other terms, or none, in the place of some words, cased like them; read afresh."""
-        written = [rewrite(self.text, self._stretches(change)) for change in changes]
-        leakage = self.density.density([text for text, _ in written])
-        return [Rewritten(text, where, density) for (text, where), density in zip(written, leakage, strict=True)]
-
-    def _stretches(self, change: Mapping[int, str]) -> list[tuple[int, int, str]]:
-        return sorted(
-            (place.start, place.end, self.written(new, self.text[place.start : place.end]) if new else "")
-            for word, new in change.items()
-            for place in self.places[word]
-        )
-
-    def written(self, term: str, piece: str) -> str:
-        """How to write a term in the place of a piece of the text; empty when it would not be read as that term."""
-        words = cleaner(self.vocabulary.options).words
-        ways = (_cased(term, piece), term, f"https://{term}")
-        return next((way for way in ways if words(way) == [term]), "")
-
-    def similar(self, word: int) -> list[str]:
-        """Terms that may stand in the places of a word, most alike first."""
-        if self.names[word] not in self.vocabulary:
-            return []
-        columns = cast("TextEncoder", self.density.encoder).similar[self.vocabulary.index(self.names[word])]
-        terms = [self.vocabulary.terms[column] for column in columns if column >= 0]
-        pieces = {self.text[place.start : place.end] for place in self.places[word]}
-        return [term for term in terms if all(self.written(term, piece) for piece in pieces)]
-
-
-def _cased(term: str, piece: str) -> str:
-    letters = [sign for sign in piece if sign.isalpha()]
-    if len(letters) > 1 and all(map(str.isupper, letters)):
-        return term.upper()
-    if letters and letters[0].isupper():
-        first = next((place for place, sign in enumerate(term) if sign.isalpha()), 0)
-        return term[:first] + term[first : first + 1].upper() + term[first + 1 :]
-    return term
+    def without(self, gone: Bools) -> Rewritten:
+        """The text without the words where `gone`, (words,), read afresh."""
+        places = sorted((place.start, place.end, "") for word in np.flatnonzero(gone) for place in self.places[word])
+        text, changes = rewrite(self.text, places)
+        return Rewritten(text, changes, read_densities(self.density, [text])[0])

@@ -13,12 +13,15 @@ from lowtide.checks import LowtideError, count, one_of
 from lowtide.density.artefact import Density
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import Certificate, full_disclosure
+from lowtide.disclose.check import Check
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
-from lowtide.disclose.rehearsal import Check, Goal, Rehearsal, Task, Tick, read_secret, read_utility, refuse_few
+from lowtide.disclose.rehearsal import Goal, Rehearsal, Task, Tick, read_secret, read_utility, refuse_few
+from lowtide.formatting import in_ascii, interval, percents
 from lowtide.labels import Classes
 from lowtide.splits import read_groups, stream
-from lowtide.texts.encoder import TextEncoder, as_texts, fit_texts, learn_similar
+from lowtide.texts.encoder import TextEncoder, as_texts
 from lowtide.texts.hider import TextHider
+from lowtide.texts.learning import fit_texts, learn_similar
 from lowtide.texts.planning import CHECKERS, TextProblem, make_plan
 from lowtide.texts.policies import PaperTerms, TermPolicy
 from lowtide.texts.redraw_planning import rehearse_words
@@ -76,12 +79,14 @@ class TextSettings:
         attackers: names of the attackers that check the release; by default all that need no network.
         fill: `redraw` to fill in hidden places with words that fit between those that are shown; for `fixed`.
         redraw_names: whether `redraw` may put words in the places of names; it never puts a name into a text.
+        history: how many texts of one writer the budget is about; for `fixed`, with groups.
     """
 
     mark: str = MARK
     attackers: Sequence[str] = CHECKERS
     fill: str | None = None
     redraw_names: bool = False
+    history: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,6 +158,7 @@ class TextPlanner:
             seed=seed,
             utility=useful,
             fill=task.settings.fill is not None,
+            history=count("history", task.settings.history, 1),
         )
         return cls(task, problem, density)
 
@@ -175,6 +181,11 @@ class TextPlanner:
     def judging(self) -> Bools:
         """(n,) the texts that judge the release."""
         return self.problem.judged
+
+    @property
+    def judges(self) -> int:
+        """How many they are; of histories, how many writers have that many."""
+        return self.problem.judges
 
     def rehearse(self, goal: Goal | None, tick: Tick) -> Rehearsal:
         """Plan, and attack a rehearsal of the release."""
@@ -256,13 +267,26 @@ class TextPlanner:
                 "must keep": int(problem.keep.sum()),
                 "must hide": int(problem.hide.sum()),
                 "fill": self.task.settings.fill,
+                **self._history(check),
             },
         )
+
+    def _history(self, check: Check) -> dict[str, Any]:
+        """What the card says of several texts of one writer, where the budget is about these."""
+        told = check.together
+        if told is None:
+            return {}
+        found = f"{percents(told.accuracy)} right, {interval(told.information)} nats, {told.persons:,} writers"
+        return {"texts of one writer together": told.samples, "these tell": in_ascii(found)}
 
 
 def _check_settings(task: Task) -> None:
     """Refuse what does not go together."""
     settings = task.settings
+    if settings.history > 1 and (task.policy != "fixed" or task.budget is None):
+        raise LowtideError(
+            f"a budget over {settings.history} texts of a writer is for policy='fixed' with a budget; leave history out"
+        )
     if settings.fill is not None:
         one_of("fill", settings.fill, ("redraw",))
         if task.policy != "fixed":

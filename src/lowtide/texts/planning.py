@@ -23,11 +23,14 @@ from scipy.special import log_softmax
 
 from lowtide.attack.panel import AttackReport, attack
 from lowtide.attack.scores import calibrate
+from lowtide.attack.together import FEWEST_PERSONS, ToldTogether, told_together
 from lowtide.density.critics.bag import log_odds
 from lowtide.density.objectives import with_overlooked
 from lowtide.disclose.budget import Budget, Point, Reading, blended_worth
+from lowtide.disclose.check import Check
+from lowtide.disclose.history import budget_of_one
 from lowtide.disclose.noise import KeyedNoise
-from lowtide.disclose.rehearsal import Check, Goal, Tick, hide_until_kept
+from lowtide.disclose.rehearsal import Goal, Tick, hide_until_kept
 from lowtide.disclose.standing import level_of
 from lowtide.errors import LowtideError
 from lowtide.labels import Classes
@@ -215,6 +218,7 @@ class TextProblem:
         seed: of everything.
         utility: (n,) classes of what the release should still tell; `None` when nothing is named.
         fill: whether hidden places are filled in.
+        history: how many texts of one writer the budget is about.
     """
 
     texts: list[str] = field(repr=False)
@@ -231,6 +235,7 @@ class TextProblem:
     seed: int = 0
     utility: Labels | None = field(default=None, repr=False)
     fill: bool = False
+    history: int = 1
 
     @cached_property
     def judged(self) -> Bools:
@@ -239,6 +244,18 @@ class TextProblem:
         return np.isin(
             rows, _parts(rows, self.codes, self.groups, _JUDGING, stream(self.seed, "text judged rows")).aside
         )
+
+    @property
+    def judges(self) -> int:
+        """How many texts judge a release; of histories, how many writers have that many of them."""
+        if self.history == 1:
+            return int(self.judged.sum())
+        if self.groups is None:
+            raise LowtideError("a budget over several texts of a writer needs to know who wrote them; name the group")
+        found = int((np.bincount(self.groups[self.judged]) >= self.history).sum())
+        if found < FEWEST_PERSONS:
+            raise _too_long(self.history)
+        return found
 
     @cached_property
     def tokens(self) -> Floats:
@@ -313,7 +330,18 @@ class TextProblem:
                 progress=False,
             )
 
-        return Check(None, learnt(self.codes), None if self.utility is None else learnt(self.utility))
+        useful = None if self.utility is None else learnt(self.utility)
+        found = learnt(self.codes)
+        return Check(None, found, useful, together=self._together(found, some, look), ask=learnt)
+
+    def _together(self, found: AttackReport, some: Labels, look: int) -> ToldTogether | None:
+        """What as many texts of one writer tell as the budget is about; `None` where it is about one."""
+        if self.history == 1 or self.groups is None:
+            return None
+        told = told_together(found, self.groups[some], (self.history,), seed=self.seed, level=level_of(look)).told
+        if not told:
+            raise _too_long(self.history)
+        return told[0]
 
     def _some(self, rows: Labels, most: int) -> Labels:
         if len(rows) <= most:
@@ -327,11 +355,12 @@ def make_plan(problem: TextProblem, *, goal: Goal | None, kept: float | None, ti
     With a budget, more is hidden until it is kept; with a share to keep, fresh attackers only tell what that share
     leaves them.
     """
-    plan = problem.plan(stop=None if goal is None else goal.aim.planned, tick=lambda done: tick(0.6 * done))
-    if kept is not None or goal is None:
+    planned = None if goal is None else budget_of_one(goal.aim.planned, problem.history, problem.classes.prior)
+    plan = problem.plan(stop=planned, tick=lambda done: tick(0.6 * done))
+    if kept is not None or goal is None or planned is None:
         chosen = plan.at(1.0 if kept is None else kept)
         return chosen, problem.check(chosen)
-    chosen = plan.under(goal.aim.planned) or plan.everything()
+    chosen = plan.under(planned) or plan.everything()
     return hide_until_kept(
         chosen,
         goal,
@@ -340,6 +369,13 @@ def make_plan(problem: TextProblem, *, goal: Goal | None, kept: float | None, ti
         step=_MORE,
         unreachable=lambda check: _unreachable(problem, goal.budget, check),
         tick=tick,
+    )
+
+
+def _too_long(history: int) -> LowtideError:
+    return LowtideError(
+        f"fewer than {FEWEST_PERSONS} writers have {history} texts among those that judge; ask for fewer (history), or "
+        "give more texts"
     )
 
 

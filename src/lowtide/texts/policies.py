@@ -7,20 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from lowtide.checks import LowtideError, limit_of, within
-from lowtide.disclose.budget import (
-    Budget,
-    Parts,
-    Point,
-    density_parts,
-    ordered_parts,
-    read_density,
-    read_mask,
-    read_ordered,
-)
+from lowtide.disclose.budget import Budget, Point
+from lowtide.disclose.saved import Parts, Tensors, density_parts, ordered_parts, read_density, read_mask, read_ordered
 from lowtide.texts.terms import Vocabulary
 from lowtide.types import Bools, Floats, Ints
 
@@ -114,14 +104,12 @@ class FixedTerms:
         config, tensors = ordered_parts(
             hidden=self.hidden, keep=self.keep, hide=self.hide, order=self.order, curve=self.curve
         )
-        return config, {**tensors, "tokens": torch.from_numpy(self.tokens.copy())}
+        return config, {**tensors, "tokens": np.array(self.tokens)}
 
     @classmethod
-    def read(
-        cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor], vocabulary: Vocabulary, where: Any
-    ) -> FixedTerms:
+    def read(cls, config: Mapping[str, Any], tensors: Tensors, vocabulary: Vocabulary, where: Any) -> FixedTerms:
         """Rebuild what `parts` gave."""
-        tokens = tensors["tokens"].numpy().astype(np.float64)
+        tokens = tensors["tokens"].astype(np.float64)
         if tokens.shape != (len(vocabulary),):
             raise LowtideError("the counts of terms are not one number for each; make it again")
         return cls(vocabulary=vocabulary, tokens=tokens, **read_ordered(config, tensors, len(vocabulary)))
@@ -163,14 +151,12 @@ class PaperTerms:
     def parts(self) -> Parts:
         """Plain JSON, and the masks and the weights of the density as tensors."""
         density, tensors = density_parts(self.density)
-        masks = {"keep": torch.from_numpy(self.keep.copy()), "hide": torch.from_numpy(self.hide.copy())}
+        masks = {"keep": np.array(self.keep), "hide": np.array(self.hide)}
         return {"name": self.name, "epsilon": self.epsilon, "density": density}, {**tensors, **masks}
 
     @classmethod
-    def read(
-        cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor], vocabulary: Vocabulary, where: Any
-    ) -> PaperTerms:
+    def read(cls, config: Mapping[str, Any], tensors: Tensors, vocabulary: Vocabulary, where: Any) -> PaperTerms:
         """Rebuild what `parts` gave."""
-        keep, hide = (read_mask(tensors[name].numpy(), len(vocabulary)) for name in ("keep", "hide"))
+        keep, hide = (read_mask(tensors[name], len(vocabulary)) for name in ("keep", "hide"))
         density = read_density(config["density"], tensors, where)
         return cls(vocabulary, density, limit_of(config["epsilon"]), keep, hide)

@@ -70,7 +70,7 @@ def duplicates(texts: Sequence[str], groups: Iterable[Any] | None = None) -> Dup
     exact = with_words - len(different)
     across = 0
     if groups is not None:
-        sides = _coded(groups, len(texts))
+        sides = coded(groups, len(texts))
         pairs = np.unique(np.stack([codes, sides]), axis=1)
         across = int((np.bincount(pairs[0], minlength=len(numbers)) > 1)[codes].sum())
     return Duplicates(codes, exact, repeated - exact, across)
@@ -91,16 +91,16 @@ def split_groups(texts: Sequence[str], authors: Iterable[Any] | None = None) -> 
     codes = duplicates(texts).codes
     if authors is None or not len(codes):
         return codes
-    writers = _coded(authors, len(codes))
+    writers = coded(authors, len(codes))
     # A graph of texts and authors, with an edge for every row: what hangs together is a group.
     shift = int(codes.max()) + 1
     nodes = shift + int(writers.max()) + 1
     edges = sparse.coo_array((np.ones(len(codes), np.int8), (codes, shift + writers)), shape=(nodes, nodes))
     _, parts = connected_components(edges, directed=False)
-    return _coded(parts[codes].tolist(), len(codes))
+    return coded(parts[codes].tolist(), len(codes))
 
 
-def _coded(values: Iterable[Any], rows: int) -> Ints:
+def coded(values: Iterable[Any], rows: int) -> Ints:
     """Numbers for values, from 0 in the order of first appearance; a missing one is like no other."""
     listed = values.to_pylist() if hasattr(values, "to_pylist") else list(values)
     if len(listed) != rows:

@@ -1,13 +1,12 @@
 """From reference texts to the policy `redraw`: folds of writers, what redraws words, and an attack on the release."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
 
+from lowtide.disclose.check import Check
 from lowtide.disclose.noise import row_ids
-from lowtide.disclose.rehearsal import Check, Tick
+from lowtide.disclose.rehearsal import Tick
 from lowtide.disclose.secret_codes import SecretCodes
 from lowtide.errors import LowtideError
 from lowtide.splits import generator, grouped_folds

@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from lowtide.disclose.budget import Parts
 from lowtide.disclose.noise import Ids, KeyedNoise
+from lowtide.disclose.saved import Parts, Tensors
 from lowtide.disclose.secret_codes import SecretCodes
 from lowtide.errors import LowtideError
 from lowtide.texts.contexts import PlacedWords
@@ -99,20 +97,17 @@ class RedrawWords:
             "known": {"salt": self.known.salt, "unknown": self.known.unknown},
             "secret": self.secret.to_config(),
         }
-        return config, {name: torch.from_numpy(np.array(array, order="C")) for name, array in arrays.items()}
+        return config, {name: np.array(array, order="C") for name, array in arrays.items()}
 
     @classmethod
-    def read(
-        cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor], vocabulary: Vocabulary, where: Any
-    ) -> RedrawWords:
+    def read(cls, config: Mapping[str, Any], tensors: Tensors, vocabulary: Vocabulary, where: Any) -> RedrawWords:
         """Rebuild what `parts` gave."""
-        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
-        own = {name.removeprefix("redraw."): array for name, array in arrays.items() if name.startswith("redraw.")}
+        own = {name.removeprefix("redraw."): array for name, array in tensors.items() if name.startswith("redraw.")}
         redrawer = of_arrays(own, bool(config["with_names"]))
         if len(redrawer.kinds.drawn) != len(vocabulary):
             raise LowtideError("what redraws words is about another vocabulary; make it again")
         about = config["known"]
-        known = KnownTexts(str(about["salt"]), arrays["known.digests"], arrays["known.folds"], int(about["unknown"]))
+        known = KnownTexts(str(about["salt"]), tensors["known.digests"], tensors["known.folds"], int(about["unknown"]))
         return cls(vocabulary, redrawer, known, SecretCodes.from_config(config["secret"]))
 
 

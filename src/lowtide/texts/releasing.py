@@ -1,16 +1,19 @@
-"""Texts as they are released: lists and frames in memory, and files batch by batch."""
+"""Texts as they are released: lists and frames in memory, files batch by batch, and how many of their words changed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lowtide.disclose.noise import KeyedNoise, row_ids
+from lowtide.auditing.utility import Change
+from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError, note
 from lowtide.files import PRIVATE
@@ -19,10 +22,12 @@ from lowtide.table_files.formats import as_arrow, find_column, is_frame
 from lowtide.table_files.reading import batches, schema_of
 from lowtide.table_files.shuffling import Shuffling, order_beside
 from lowtide.table_files.writing import Writer
+from lowtide.texts.cleaning import cleaner
 from lowtide.texts.options import TextOptions
 from lowtide.texts.reading import read_texts
 from lowtide.texts.redraw_policy import RedrawWords
 from lowtide.texts.rewriting import ReleasedTexts, TextIds
+from lowtide.texts.terms import TermOptions
 
 
 def release_texts(x: Any, plan: Plan, *, noise: KeyedNoise | None, ids: Any, secret: Any = None) -> ReleasedTexts:
@@ -80,12 +85,12 @@ class TextJob:
         if self._folder is None:
             schema = schema_of(source, encoding=options.encoding)
             names = schema.names
-            self._text = find_column(plan.layout["text"], names)
+            self.text = find_column(plan.layout["text"], names)
             # Texts that look like numbers are texts all the same.
-            self._schema = schema_of(source, types={self._text: "text"}, encoding=options.encoding)
+            self.schema = schema_of(source, types={self.text: "text"}, encoding=options.encoding)
         else:
             names = [self._folder.names[0], *self._folder.others.column_names]
-            self._text = self._folder.names[0]
+            self.text = self._folder.names[0]
         kept = plan.layout["kept"]
         missing = [name for name in kept if name not in names]
         if missing:
@@ -93,16 +98,22 @@ class TextJob:
                 f"{source} lacks {', '.join(map(repr, missing))}, which the plan keeps; make another plan"
             )
         ids = None if options.ids is None else find_column(options.ids, names)
-        self._ids = ids if plan.hider.draws else None
+        self.ids = ids if plan.hider.draws else None
         labelled = self._folder is not None and self._folder.names[1] == plan.secret
         if self._redraws and plan.secret not in names and not labelled:
             raise _no_secret(plan, str(source))
         self._seen: list[Any] = []
         self._copies = TextIds()
-        dropped = [name for name in names if name not in (self._text, *kept, plan.secret)]
+        dropped = [name for name in names if name not in (self.text, *kept, plan.secret)]
         if dropped:
             note(f"left out: {', '.join(dropped)}; a plan made with --keep COLUMN releases a column as it is")
         self._rows = 0
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are read: texts, what is kept, and ids."""
+        inside = [self.ids] if self.ids is not None else []
+        return list(dict.fromkeys([self.text, *self._plan.layout["kept"], *inside]))
 
     def sink(self, out: Path, staged: Callable[..., Path]) -> TextSink:
         """A file of texts, and one of changes beside it."""
@@ -118,11 +129,10 @@ class TextJob:
         return self._shuffling.batches(self._tables())
 
     def _tables(self) -> Iterator[pa.Table]:
-        inside = [self._ids] if self._ids is not None else []
-        names = list(dict.fromkeys([self._text, *self._plan.layout["kept"], *inside]))
+        names = self.columns
         secret = [self._plan.secret] if self._redraws else []
         if self._folder is not None:
-            texts = pa.table({self._text: pa.array(self._folder.texts, pa.string())})
+            texts = pa.table({self.text: pa.array(self._folder.texts, pa.string())})
             for name in names[1:]:
                 texts = texts.append_column(name, self._folder.others[name])
             if self._redraws:
@@ -130,35 +140,60 @@ class TextJob:
                 texts = texts.append_column(secret[0], own)
             yield texts
             return
-        for table in batches(self._source, like=self._schema, encoding=self._encoding):
+        for table in batches(self._source, like=self.schema, encoding=self._encoding):
             yield table.select([*names, *secret])
 
     def change(self, batch: pa.Table, noise: KeyedNoise | None) -> Changed:
         """Hide in some texts what the plan says; a missing text is an empty one."""
-        texts = ["" if value is None else value for value in batch[self._text].to_pylist()]
-        ids = None
-        if self._ids is not None:
-            ids = row_ids(batch[self._ids].to_pylist(), len(batch))
+        ids = text_row_ids(batch, self.ids)
+        if ids is not None:
             self._seen.append(ids)
-        if self._redraws:
-            values = secret_values(batch[self._plan.secret])
-            numbers = self._copies.of(texts) if ids is None else ids
-            released = self._plan.hider.redraw(texts, values, noise=noise, ids=numbers)
-        else:
-            released = self._plan.hider.transform(texts, noise=noise, ids=ids)
-        columns = {self._plan.layout["text"]: pa.array(released.texts, pa.string())}
-        columns |= {name: batch[name] for name in self._plan.layout["kept"] if name != self._plan.secret}
-        places = released.changes.columns()
-        places["text"] = places["text"] + self._rows
-        self._rows += len(released)
-        samples = (pa.table(columns), pa.table(places))
-        return Changed(samples, len(released), None, float(released.words), float(released.hidden))
+        changed = change_texts(batch, self._plan, text=self.text, noise=noise, ids=ids, copies=self._copies)
+        texts, places = changed.samples
+        self._rows += changed.rows
+        return changed._replace(samples=(texts, moved(places, self._rows - changed.rows)))
 
     def finish(self) -> None:
         """Refuse ids that come again in another batch; write the order, where there is a new one."""
         if self._seen and len(np.unique(np.concatenate(self._seen))) < sum(map(len, self._seen)):
             raise LowtideError("--ids names a column that repeats itself; give every text an id of its own")
         self._shuffling.finish()
+
+
+def text_row_ids(batch: pa.Table, column: str | None) -> Ids | None:
+    """The ids (n,) of a batch, where a column holds them."""
+    return None if column is None else row_ids(batch[column].to_pylist(), len(batch))
+
+
+def change_texts(
+    batch: pa.Table, plan: Plan, *, text: str, noise: KeyedNoise | None, ids: Ids | None, copies: TextIds
+) -> Changed:
+    """Hide in some texts what a plan says: a table of texts with what is kept, and one of the places of changes.
+
+    Args:
+        batch: n texts, what is kept beside them, and their secret where words are drawn anew.
+        plan: what to hide.
+        text: the column of texts; a missing text is an empty one.
+        noise: where draws come from, if there are any.
+        ids: (n,) what tells texts apart; by default what they say.
+        copies: numbers texts that have no ids.
+    """
+    texts = ["" if value is None else value for value in batch[text].to_pylist()]
+    if isinstance(plan.hider.policy, RedrawWords):
+        numbers = copies.of(texts) if ids is None else ids
+        released = plan.hider.redraw(texts, secret_values(batch[plan.secret]), noise=noise, ids=numbers)
+    else:
+        released = plan.hider.transform(texts, noise=noise, ids=ids)
+    columns = {plan.layout["text"]: pa.array(released.texts, pa.string())}
+    columns |= {name: batch[name] for name in plan.layout["kept"] if name != plan.secret}
+    samples = (pa.table(columns), pa.table(released.changes.columns()))
+    return Changed(samples, len(released), None, float(released.words), float(released.hidden))
+
+
+def moved(places: pa.Table, by: int) -> pa.Table:
+    """Places of changes in texts that stand so many texts further on."""
+    at = places.schema.get_field_index("text")
+    return places.set_column(at, places.schema.field(at), pc.add(places["text"], by))
 
 
 class TextSink:
@@ -190,3 +225,30 @@ def changes_beside(out: Path) -> Path:
     """Where the list of changes goes: beside the release, in its format."""
     ends = "".join(out.suffixes[-2:]) if out.suffix == ".gz" else out.suffix
     return out.with_name(f"{out.name.removesuffix(ends)}.changes{ends}")
+
+
+def changed_texts(clean: Sequence[str], release: Sequence[str]) -> Change:
+    """Count the words of the clean texts that the release no longer has.
+
+    Words are compared as terms are written, so a change of case or of spaces is none.
+
+    Args:
+        clean: n texts.
+        release: the same texts after the release, in the same order.
+
+    Returns:
+        The share of the words that are gone, by whatever they were replaced.
+    """
+    if len(clean) != len(release):
+        raise LowtideError(
+            f"the release has {len(release)} texts and the reference {len(clean)}; they must be the same texts, in the "
+            "same order"
+        )
+    words = cleaner(TermOptions()).words
+    gone = total = 0
+    for before, after in zip(clean, release, strict=True):
+        said = Counter(words(before))
+        total += said.total()
+        if before != after:
+            gone += (said - Counter(words(after))).total()
+    return Change(gone / total if total else 0.0, None, None, (), len(clean), "words")

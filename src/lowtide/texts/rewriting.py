@@ -1,7 +1,5 @@
 """How hidden words are disclosed: as a mark, as nothing, or as another word; and where a text was changed."""
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

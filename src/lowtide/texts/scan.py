@@ -22,6 +22,7 @@ from lowtide.formatting import html_of, printable, text_of
 from lowtide.interface import NATS_PER_BIT, Estimate, Reported, TextTable
 from lowtide.labels import Label
 from lowtide.splits import read_groups
+from lowtide.table_files.sampling import sampled_words
 from lowtide.types import Floats, Ints
 
 Measure = Literal["conditional", "alone", "pmi"]
@@ -89,6 +90,7 @@ class TextScan(Reported):
         density: the fitted density; it holds the labels of the secret and the terms.
         secret: what the secret is called.
         surface: how texts are written, and their order; `None` where nobody looked.
+        source_rows: how many texts the source has, where those of the scan are a random choice of them.
     """
 
     holds: ClassVar[str] = "labels of the secret, and words of your texts"  # what the saved density has of the data
@@ -100,6 +102,7 @@ class TextScan(Reported):
     density: Density = field(repr=False)
     secret: str = "the secret"
     surface: SurfaceFindings | None = field(default=None, repr=False)
+    source_rows: int | None = None
 
     @property
     def shares(self) -> None:
@@ -111,7 +114,7 @@ class TextScan(Reported):
         table, header = self.table, ("word", "texts", "after the words before it", "alone", "by counting")
         note = (
             f"A whole text tells {self.information.bits} of the {self.entropy / NATS_PER_BIT:.3f} bits there are "
-            f"({self.rows:,} texts, {len(table):,} terms; held out, 95 %)."
+            f"({self._counted()}, {len(table):,} terms; held out, 95 %)."
         )
         found = []
         for place, label in enumerate(table.labels):
@@ -127,12 +130,18 @@ class TextScan(Reported):
             found.append(TextTable(title, header, rows, note if place == len(table.labels) - 1 else ""))
         return [*found, *([] if self.surface is None else self.surface.tables())]
 
+    def _counted(self) -> str:
+        if self.source_rows is None:
+            return f"{self.rows:,} texts"
+        return sampled_words(self.rows, self.source_rows, "texts")
+
     def to_json(self) -> dict[str, Any]:
         """The scan as plain values. It holds words and labels, which stay inside."""
         table = self.table
         return {
             "secret": self.secret,
             "texts": self.rows,
+            "source_texts": self.source_rows or self.rows,
             "vocabulary": len(table),
             "classes": len(table.labels),
             "entropy_nats": self.entropy,

@@ -13,9 +13,9 @@ from itertools import chain, islice, zip_longest
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from scipy import sparse
 
 from lowtide.errors import LowtideError
+from lowtide.extras import sparse
 from lowtide.texts.cleaning import Remembered, TermOptions, checked, cleaner
 
 __all__ = ["Term", "TermOptions", "Vocabulary", "find_terms"]
@@ -45,17 +45,26 @@ def find_terms(text: str, options: TermOptions = _DEFAULT) -> list[Term]:
         The terms in the order in which they start, shorter ones first. Those of one word do not overlap; one of several
         words reaches from the first to the last of them.
     """
+    return join_words(find_words(text, options), options.ngrams)
+
+
+def find_words(text: str, options: TermOptions = _DEFAULT) -> list[Term]:
+    """The terms of one word; see `find_terms`."""
     clean = cleaner(options)
     written = clean.written
     found = clean.pieces.finditer(checked(text))
-    words = [Term(term, *match.span()) for match in found if (term := written[match.group()])]
-    if options.ngrams == 1:
+    return [Term(term, *match.span()) for match in found if (term := written[match.group()])]
+
+
+def join_words(words: list[Term], ngrams: int) -> list[Term]:
+    """Terms of up to `ngrams` words from those of one word, in the order of `find_terms`."""
+    if ngrams == 1:
         return words
     terms = []
     for first, word in enumerate(words):
         name = word.text
         terms.append(word)
-        for other in words[first + 1 : first + options.ngrams]:
+        for other in words[first + 1 : first + ngrams]:
             name = f"{name} {other.text}"
             terms.append(Term(name, word.start, other.end))
     return terms
@@ -77,9 +86,11 @@ class Vocabulary:
 
     def __post_init__(self) -> None:
         terms = tuple(self.terms)
-        if not terms or not all(isinstance(term, str) and term for term in terms):
+        if not terms or not all(issubclass(kind, str) for kind in set(map(type, terms))):
             raise LowtideError("terms must be one or more texts, none of them empty")
-        index = {term: column for column, term in enumerate(terms)}
+        index = dict(zip(terms, range(len(terms)), strict=True))
+        if "" in index:
+            raise LowtideError("terms must be one or more texts, none of them empty")
         if len(index) < len(terms):
             raise LowtideError(f"terms must be different, got {len(terms) - len(index)} of them twice")
         written = cleaner(self.options)

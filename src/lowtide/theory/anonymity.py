@@ -4,8 +4,6 @@ They describe the rows that were counted, and nothing else: none of them has a c
 draw of rows would show. A release can be k-anonymous and tell the secret of everybody.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How the bounds of `lowtide.theory.counts` fall with the number of rows, and how many would show a limit."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Literal

@@ -11,8 +11,6 @@ The rows must have had no part in choosing the release. Where it was chosen amon
 the `channel`, (cells, outputs), dense or sparse: the probability of each output (`lowtide.theory.channels`).
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse

@@ -17,8 +17,6 @@ gets what is left, `[−w − L, w − L]`, and adds `log T_s/Q` to L. Then the 
 that: a value that no row of another class ever shows betrays its class, however rarely it is kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

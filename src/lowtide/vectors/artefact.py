@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
-from torch import Tensor, nn
 
 from lowtide.bundles import read_bundle, write_bundle
 from lowtide.checks import LowtideError, check_shape
 from lowtide.density.artefact import FitReport, read_report
-from lowtide.density.critics.paper import network_from_tensors, network_tensors
+from lowtide.density.critics.base import Array
+from lowtide.density.critics.paper import answer, layers
 from lowtide.density.objectives import mean_with_interval
+from lowtide.extras import torch
 from lowtide.interface import Estimate
 from lowtide.tables.encoder import TableEncoder, read_encoder
 from lowtide.types import Floats
@@ -43,12 +43,12 @@ class PairCritic(Protocol):
         """What `from_saved` needs besides the tensors; plain JSON values."""
         ...
 
-    def tensors(self) -> dict[str, Tensor]:
+    def tensors(self) -> dict[str, Array]:
         """The weights."""
         ...
 
     @classmethod
-    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> PairCritic:
+    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Array]) -> PairCritic:
         """Rebuild what `settings` and `tensors` describe."""
         ...
 
@@ -90,7 +90,7 @@ class Structured:
             "shift": self.shift,
         }
 
-    def tensors(self) -> dict[str, Tensor]:
+    def tensors(self) -> dict[str, Array]:
         """The arrays of every part, in double precision, and the networks as they are."""
         arrays: dict[str, Any] = {}
         for side, normaliser in (("s", self.s_map), ("x", self.x_map)):
@@ -105,17 +105,17 @@ class Structured:
                 # A scale of 0 marks a constant feature, whose scale is infinite: a bundle holds finite numbers only.
                 scale = np.where(np.isfinite(basis.scale), basis.scale, 0.0)
                 arrays |= {f"{name}.mean": basis.mean, f"{name}.scale": scale}
-        tensors = {name: torch.from_numpy(np.array(value, dtype=np.float64)) for name, value in arrays.items()}
+        tensors: dict[str, Array] = {name: np.array(value, dtype=np.float64) for name, value in arrays.items()}
         if self.residual is not None:
-            tensors |= {f"residual.{k}": value for k, value in enumerate(self.residual.nets.values)}
+            tensors |= {f"residual.{k}": value.detach().numpy() for k, value in enumerate(self.residual.nets.values)}
         return tensors
 
     @classmethod
-    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> Structured:
+    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Array]) -> Structured:
         """Rebuild what `settings` and `tensors` describe."""
 
         def array(name: str) -> Floats:
-            return np.asarray(tensors[name].numpy())
+            return np.asarray(tensors[name])
 
         def side(name: str) -> Normaliser:
             linear = settings[f"{name}_linear"]
@@ -136,7 +136,11 @@ class Structured:
                 for name, degree in zip(("phi", "psi"), settings["degrees"], strict=True)
             )
             base = Sum(base, Pairwise(phi, psi, array("pairwise.weights")))
-        residual = Residual(Nets.of([tensors[f"residual.{k}"] for k in range(6)])) if settings["residual"] else None
+        residual = (
+            Residual(Nets.of([torch.from_numpy(tensors[f"residual.{k}"]) for k in range(6)]))
+            if settings["residual"]
+            else None
+        )
         return cls(side("s"), side("x"), base, residual, float(settings["shift"]))
 
 
@@ -153,27 +157,27 @@ class PaperPairs:
 
     kind: ClassVar[str] = "paper-pairs"
 
-    def __init__(self, net: nn.Sequential) -> None:
+    def __init__(self, net: dict[str, Array]) -> None:
         self.net = net
 
-    @torch.no_grad()
     def values(self, x: Floats, s: Floats) -> Floats:
         """`g(s_i, x_i)`, (n,), not normalised."""
-        inputs = torch.from_numpy(np.concatenate([x, s], axis=1).astype(np.float32))
-        return np.asarray(self.net(inputs).squeeze(1).double().numpy())
+        (first, bias), *rest = layers(self.net)
+        inputs = np.concatenate([x, s], axis=1).astype(np.float32)
+        return np.asarray(answer(inputs @ first.T + bias, rest)[:, 0], dtype=np.float64)
 
     def settings(self) -> dict[str, Any]:
         """Nothing: the tensors say it all."""
         return {}
 
-    def tensors(self) -> dict[str, Tensor]:
+    def tensors(self) -> dict[str, Array]:
         """The weights."""
-        return network_tensors(self.net)
+        return self.net
 
     @classmethod
-    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> PaperPairs:
+    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Array]) -> PaperPairs:
         """Rebuild it."""
-        return cls(network_from_tensors(tensors))
+        return cls(tensors)
 
 
 _CRITICS: dict[str, type[PairCritic]] = {critic.kind: critic for critic in (PaperPairs, Structured)}

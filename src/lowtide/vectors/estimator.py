@@ -8,7 +8,7 @@ residual follow, each kept only if held-out rows clearly gain. The result is nor
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +21,7 @@ from lowtide.density.artefact import FitReport
 from lowtide.density.fitting import train_paper
 from lowtide.density.objectives import OBJECTIVES, Options, mean_with_interval
 from lowtide.density.tide import RECIPES, Recipe, read_seed, warn_if_overfitted
+from lowtide.extras import need_torch, optional
 from lowtide.interface import Estimate
 from lowtide.progress import progress_bar
 from lowtide.splits import others, random_folds, some_rows
@@ -32,6 +33,11 @@ from lowtide.vectors.columns import Hermite, Normaliser, Separable, Sum, Zero, n
 from lowtide.vectors.copula import CopulaRecipe, choose_recipe
 from lowtide.vectors.pairwise import PairwiseSettings, correct, p_value
 from lowtide.vectors.residual import Residual, ResidualSettings, fit_residual
+
+if TYPE_CHECKING:
+    from lowtide.density import paper_training
+else:
+    paper_training = optional("lowtide.density.paper_training")
 
 _LEVEL, _DRAWS = 0.05, 399
 _MOST_ROWS = 10_000  # more do not change which structure is found, and pairs grow with the square
@@ -106,6 +112,7 @@ class VectorTIDE(BaseEstimator):  # type: ignore[misc]
             raise LowtideError("a secret of numbers needs dense rows; give X.toarray(), or a secret of classes to TIDE")
         secret, dense = read_vector(S), np.asarray(rows, dtype=np.float64)
         fitter = _fit_paper if options.recipe == "paper" else fit_structured
+        need_torch("VectorTIDE")
         with computing_on(self.device), one_thread():
             critic, report = fitter(dense, secret, options)
         self.artefact_ = PairDensity(critic, secret.shape[1], options.trim, encoder, report)
@@ -143,7 +150,7 @@ class VectorTIDE(BaseEstimator):  # type: ignore[misc]
 
 def _fit_paper(x: Floats, s: Floats, options: Options) -> tuple[PairCritic, FitReport]:
     """The paper's recipe on pairs of rows x (n, columns) and s (n, d)."""
-    critic = PaperPairs(train_paper(x, s, options))
+    critic = PaperPairs(paper_training.network_tensors(train_paper(x, s, options)))
     values = np.clip(critic.values(x, s), -options.trim, options.trim)
     return critic, FitReport("the paper's recipe (nothing held out)", False, None, float(values.mean()))
 

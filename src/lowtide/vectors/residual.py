@@ -9,13 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.nn.functional import silu
 
 from lowtide.density.objectives import Objective, get_objective
+from lowtide.extras import Tensor, functional, torch
 from lowtide.splits import others, random_folds
-from lowtide.training import BestWeights, minimise, to_device
+from lowtide.training import BestWeights, minimise, to_device, without_gradients
 from lowtide.types import Floats, Ints
 from lowtide.vectors.columns import Gain, Separable, gains, orders
 
@@ -60,8 +58,8 @@ class Nets:
     def __call__(self, inputs: Tensor) -> Tensor:
         """The output of every network, (m, n), on its own inputs (m, n, d) or on shared ones (n, d)."""
         w1, b1, w2, b2, w3, b3 = self.values
-        hidden = silu(torch.baddbmm(b1, inputs.expand(len(w1), *inputs.shape[-2:]), w1))
-        hidden = silu(torch.baddbmm(b2, hidden, w2))
+        hidden = functional.silu(torch.baddbmm(b1, inputs.expand(len(w1), *inputs.shape[-2:]), w1))
+        hidden = functional.silu(torch.baddbmm(b2, hidden, w2))
         return torch.baddbmm(b3, hidden, w3).squeeze(-1)
 
     def prune(self, amount: float) -> None:
@@ -213,7 +211,7 @@ class ResidualTrainer:
         nets.alive = nets.alive.cpu()
         return Residual(nets, converged=best.stale >= setup.patience)
 
-    @torch.no_grad()
+    @without_gradients
     def _settle(self) -> None:
         """Fix the constant that Donsker–Varadhan leaves free, so that members can be averaged and compared."""
         if self.objective.logarithm:

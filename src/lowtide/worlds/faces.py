@@ -6,7 +6,9 @@ finite sum over looks. The smile sits in the mouth and, weakly, in the eyes and 
 Small colour cartoon faces, drawn from signed distances in [-1, 1]^2 (x right, y down).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -76,13 +78,22 @@ class Look:
 
 
 class Canvas:
-    """A image being painted, with the coordinates of its pixel centres."""
+    """A image being painted, with the coordinates of its pixel centres.
+
+    Faces share most of their outlines: one canvas, cleared for each, computes every distance once.
+    """
 
     def __init__(self, size: int) -> None:
         self.pixel = 2.0 / size
         centres = (np.arange(size) + 0.5) * self.pixel - 1.0
         self.x, self.y = np.meshgrid(centres, centres)
-        self.image: Floats = np.full((size, size, 3), BACKGROUND, dtype=np.float64)
+        self.image: Floats = np.empty((size, size, 3))
+        self._distances: dict[tuple[object, ...], Floats] = {}
+        self.clear()
+
+    def clear(self) -> None:
+        """Paint all of it in the colour of the background."""
+        self.image = np.full_like(self.image, BACKGROUND)
 
     def paint(self, distance: Floats, colour: ArrayLike, opacity: float | Floats = 1.0) -> None:
         """Fill where `distance` is negative, with an edge exactly one pixel soft."""
@@ -93,8 +104,16 @@ class Canvas:
         """Return an opacity that keeps details finer than a pixel from taking all of it."""
         return float(min(1.0, np.sqrt(2.0 * width / self.pixel)))
 
+    def _once(self, shape: tuple[object, ...], distance: Callable[[], Floats]) -> Floats:
+        if shape not in self._distances:
+            self._distances[shape] = distance()
+        return self._distances[shape]
+
     def ellipse(self, centre: Pair, radii: Pair) -> Floats:
         """Return the distance to an ellipse, to first order near its edge."""
+        return self._once(("ellipse", centre, radii), lambda: self._to_ellipse(centre, radii))
+
+    def _to_ellipse(self, centre: Pair, radii: Pair) -> Floats:
         u, v = (self.x - centre[0]) / radii[0], (self.y - centre[1]) / radii[1]
         # Both floors are needed: at the very centre the ratio would be 0 / 0.
         reach: Floats = np.maximum(np.hypot(u, v), 1e-9)
@@ -111,6 +130,9 @@ class Canvas:
 
     def arc(self, centre: Pair, stroke: Stroke) -> Floats:
         """Return the distance to a circular arc with round ends."""
+        return self._once(("arc", centre, stroke), lambda: self._to_arc(centre, stroke))
+
+    def _to_arc(self, centre: Pair, stroke: Stroke) -> Floats:
         half, sag, width = stroke
         depth = max(abs(sag), 1e-6)  # a straight stroke is an arc of a huge circle
         radius = (half**2 + depth**2) / (2.0 * depth)
@@ -193,9 +215,10 @@ def mouth_box(size: int) -> tuple[int, int, int, int]:
     return int(top), int(left), int(bottom), int(right)
 
 
-def draw(look: Look, size: int) -> Floats:
-    """Return the face of `look` as a (size, size, 3) image in [0, 1]."""
-    canvas, shift = Canvas(size), (look.pose - 1) * TURN
+def draw(look: Look, canvas: Canvas) -> Floats:
+    """Return the face of `look` as a (size, size, 3) image in [0, 1], drawn on a canvas of that size."""
+    canvas.clear()
+    shift = (look.pose - 1) * TURN
     draw_head(canvas, look, shift)
     for side in (-1, 1):
         cheek = (shift + side * CHEEK_OFFSET, CHEEK_YS[look.eyes])
@@ -211,6 +234,18 @@ def draw(look: Look, size: int) -> Floats:
         draw_glasses(canvas, shift)
     draw_hair(canvas, look, shift)  # last, so that it lies over the arms of the glasses
     return np.clip(canvas.image, 0.0, 1.0)
+
+
+LOOKS = tuple(Look(*choice) for choice in product(*map(range, CHOICES.values())))
+
+
+@lru_cache(maxsize=2)  # sizes; large faces take some hundred megabytes
+def drawn_looks(size: int) -> Floats:
+    """(looks, columns) all faces without noise, not to be written to."""
+    canvas = Canvas(size)
+    found = np.stack([draw(look, canvas).ravel() for look in LOOKS])
+    found.flags.writeable = False
+    return found
 
 
 # P(mouth | s): frown, flat, slight smile, broad smile. No mouth is impossible for anybody.
@@ -236,8 +271,8 @@ class DrawnFaces(FiniteWorld[Floats]):
     def __init__(self, size: int, classes: int, patch: int, noise: float) -> None:
         super().__init__(patches(size, size, patch), np.full(classes, 1.0 / classes))
         self.size, self.noise = size, noise
-        self.looks = [Look(*choice) for choice in product(*map(range, CHOICES.values()))]
-        self.drawn = np.stack([draw(look, size).ravel() for look in self.looks])
+        self.looks = list(LOOKS)
+        self.drawn = drawn_looks(size)
         self._given_s = np.stack([_law_of_looks(self.looks, s, classes) for s in range(classes)])
         self._check_separation()
 

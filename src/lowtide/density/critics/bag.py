@@ -15,33 +15,28 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.special import log_expit, ndtri
-from torch import Tensor
-from torch.nn import functional
 
-from lowtide.density.critics.base import Critic
+from lowtide.density.critics.base import Array, Critic, trunk
 from lowtide.errors import LowtideError, one_of
-from lowtide.types import Floats, Floats32, Ints
+from lowtide.extras import sparse, special
+from lowtide.types import Bools, Floats, Floats32, Ints
 
 Weighting = Literal["counts", "log", "binary"]
 WEIGHTINGS: tuple[Weighting, ...] = ("counts", "log", "binary")
 """How often a term occurs (tf) becomes its weight: tf, log₂(1 + tf), or 1."""
 
-Weights = dict[str, Tensor]
+Weights = dict[str, Array]
 """`u` (columns, |S|); with networks also `c` (columns,), `E` (known columns, k·width), `b` (k, 1, width),
 `V` (k, width, hidden), `a` (k, 1, hidden), `U` (k, hidden, |S|), and `e` (columns,) the row of `E` of each column.
 Where `e` is left out, networks know all columns. Those they do not know have `c` = 0."""
 
 Sparse = Any  # scipy.sparse.csr_array, which carries no types
 _NETWORK = ("c", "E", "b", "V", "a", "U")
-_KNOWN = 1 << 15  # columns that networks know, the most frequent ones: pairs of words are many, and tell by themselves
 _GRID = np.linspace(-6.0, 6.0, 121)  # log-odds a term may have
 _ROUNDS = 200  # of expectation maximisation; the posterior means have settled well before
 _BLOCK = 1 << 20  # numbers of running sums to hold at once
-_SPREAD = 3.0  # brings h / √(1 + q) near variance 1 for embeddings of the size they reach in training
+SPREAD = 3.0  # brings h / √(1 + q) near variance 1 for embeddings of the size they reach in training
 
 
 def term_weights(values: NDArray[np.floating], weighting: Weighting) -> Floats32:
@@ -110,14 +105,14 @@ def log_odds_quantiles(inside: Floats, total: Floats, share: float, levels: Floa
     error = 1.0 / np.sqrt((total + 1.0) * p * (1.0 - p))
     plenty = error < 2.0 * steps[0]
     centre = np.where(plenty, np.log(p / (1 - p)) - np.log(share / (1 - share)), mean[back])
-    normal = centre[:, None] + error[:, None] * ndtri(levels)
+    normal = centre[:, None] + error[:, None] * special.ndtri(levels)
     return centre, np.where(plenty[:, None], normal, ends[back])
 
 
 def _posterior_mean(inside: Floats, total: Floats, share: float) -> Floats:
     """Posterior mean (columns,) of `log p/share` from `inside` successes of `total` trials each."""
     posterior, back = _posterior(inside, total, share)
-    answer = posterior @ (log_expit(np.log(share / (1 - share)) + _GRID) - np.log(share))
+    answer = posterior @ (special.log_expit(np.log(share / (1 - share)) + _GRID) - np.log(share))
     return np.where(total > 0, answer[back], 0.0)
 
 
@@ -128,7 +123,8 @@ def _posterior(inside: Floats, total: Floats, share: float) -> tuple[Floats, Int
         np.stack([inside, total], 1).round(2), axis=0, return_inverse=True, return_counts=True
     )
     base = np.log(share / (1 - share))
-    likelihood = pairs[:, :1] * log_expit(base + _GRID) + (pairs[:, 1:] - pairs[:, :1]) * log_expit(-base - _GRID)
+    inside, outside = special.log_expit(base + _GRID), special.log_expit(-base - _GRID)
+    likelihood = pairs[:, :1] * inside + (pairs[:, 1:] - pairs[:, :1]) * outside
     likelihood = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
     times = times * (pairs[:, 1] > 0)
     law = np.full(len(_GRID), 1 / len(_GRID))
@@ -138,73 +134,26 @@ def _posterior(inside: Floats, total: Floats, share: float) -> tuple[Floats, Int
     return likelihood * law / (likelihood @ law)[:, None], back.reshape(-1)
 
 
-def initial_networks(
-    counts: Floats, rows: int, classes: int, generator: torch.Generator, *, width: int = 32, known: int = _KNOWN
-) -> Weights:
-    """One small random network; the scale `c` of a term falls with its document frequency `counts` (columns,).
-
-    It knows the `known` most frequent terms.
-    """
-    hidden, often = 16, np.sort(np.argsort(-counts, kind="stable")[:known])
-    # log(rows / df), 1 for a term in one of a hundred rows; frequent terms may still matter together with others, and
-    # a term never seen keeps out of the networks.
-    idf = np.maximum(np.log((rows + 1.0) / (counts + 1.0)) / np.log(100.0), 0.5)
-
-    def normal(scale: float, *size: int) -> Tensor:
-        return torch.randn(*size, generator=generator) * scale
-
-    place, scale = np.zeros(len(counts), dtype=np.int64), np.zeros(len(counts), dtype=np.float32)
-    place[often], scale[often] = np.arange(len(often)), np.where(counts > 0, idf, 0.0)[often]
-    return {
-        **({"e": torch.from_numpy(place)} if len(often) < len(counts) else {}),
-        "c": torch.from_numpy(scale),
-        "E": normal(0.05, len(often), width),
-        "b": normal(0.1, 1, 1, width),
-        "V": normal((2 / width) ** 0.5, 1, width, hidden),
-        "a": torch.zeros(1, 1, hidden),
-        "U": normal(0.3 * (2 / hidden) ** 0.5, 1, hidden, classes),
-    }
-
-
 def average(members: list[Weights]) -> Weights:
     """The weights of a critic whose scores are the mean of those of the members, which share `c` and `e`."""
-    side_by_side = {name: torch.cat([one[name] for one in members]) for name in ("b", "V", "a", "U")}
-    terms = torch.stack([one["u"] for one in members]).mean(dim=0)
-    embeddings = torch.cat([one["E"] for one in members], dim=1)
-    shared = {name: members[0][name] for name in ("c", "e") if name in members[0]}
+    side_by_side = {name: np.concatenate([one[name] for one in members]) for name in ("b", "V", "a", "U")}
+    terms = np.mean([one["u"] for one in members], axis=0)
+    embeddings = np.concatenate([one["E"] for one in members], axis=1)
+    shared: Weights = {name: members[0][name] for name in ("c", "e") if name in members[0]}
     return {"u": terms, **shared, "E": embeddings, **side_by_side}
 
 
-def embedding_rows(terms: Tensor, weights: Weights) -> Tensor:
+def embedding_rows(terms: Ints, weights: Weights) -> Ints:
     """The rows of `E` of columns `terms`; of a column that networks do not know it is any row, as its `c` is 0."""
     return weights["e"][terms] if "e" in weights else terms
 
 
-def trunk(h: Tensor, weights: Weights, kept: Tensor | None = None) -> Tensor:
-    """Scores (k, rows, |S|) of the networks from h (rows, k·width); `kept` multiplies the first layer (dropout)."""
+def combine(alone: Array, h: Array, q: Array, weights: Weights) -> Array:
+    """Scores (rows, |S|), the mean of k networks, from the sums: alone (rows, |S|), h (rows, k·width), q (rows, 1)."""
     nets, _, width = weights["b"].shape
-    first = functional.relu(h.view(-1, nets, width).transpose(0, 1) + weights["b"])
-    first = first if kept is None else first * kept
-    return torch.bmm(functional.relu(torch.baddbmm(weights["a"], first, weights["V"])), weights["U"])
-
-
-def combine(alone: Tensor, h: Tensor, q: Tensor, weights: Weights, kept: Tensor | None = None) -> Tensor:
-    """Scores (k, rows, |S|) from the three sums: alone (rows, |S|), h (rows, k·width), q (rows, 1)."""
-    scaled = h / (_SPREAD * torch.sqrt(1.0 + q))
-    together = trunk(scaled, weights, kept) - trunk(torch.zeros_like(h[:1]), weights)
-    return alone + together * (q > 0)
-
-
-def bag_sums(terms: Tensor, starts: Tensor, weight: Tensor, weights: Weights) -> tuple[Tensor, Tensor, Tensor]:
-    """The three sums of every row, from entries in CSR layout: terms and weight (nnz,), starts (rows,)."""
-
-    def total(entries: Tensor, table: Tensor, share: Tensor) -> Tensor:
-        return functional.embedding_bag(entries, table, starts, mode="sum", per_sample_weights=share)
-
-    scaled = weight * weights["c"][terms]
-    ones = scaled.new_ones(1, 1)
-    q = functional.embedding_bag(torch.zeros_like(terms), ones, starts, mode="sum", per_sample_weights=scaled * scaled)
-    return total(terms, weights["u"], weight), total(embedding_rows(terms, weights), weights["E"], scaled), q
+    scaled = (h / (SPREAD * np.sqrt(1.0 + q))).reshape(-1, nets, width).swapaxes(0, 1)
+    together = trunk(scaled + weights["b"], weights) - trunk(weights["b"], weights)
+    return np.asarray(alone + together.mean(axis=0) * (q > 0))
 
 
 class Bag(Critic):
@@ -212,7 +161,7 @@ class Bag(Critic):
 
     kind: ClassVar[str] = "bag"
 
-    def __init__(self, groups: Tensor, weighting: Weighting, weights: Weights) -> None:
+    def __init__(self, groups: Ints, weighting: Weighting, weights: Weights) -> None:
         self.groups, self.weighting, self.weights = groups, weighting, weights
 
     @property
@@ -220,64 +169,66 @@ class Bag(Critic):
         """M, the number of features."""
         return int(self.groups.max()) + 1
 
-    def scores(self, x: Sparse, seen: Tensor | None = None) -> Tensor:
+    def scores(self, x: Sparse, seen: Bools | None = None) -> Array:
         """Scores (n, |S|) of sparse rows (n, columns); `seen` is (n, m)."""
         rows = self._rows(x)
         weight = term_weights(rows.data, self.weighting)
         if seen is not None:
             owner = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-            weight *= seen.numpy()[owner, self.groups.numpy()[rows.indices]]
-        terms, starts = _long(rows.indices), _long(rows.indptr[:-1])
+            weight *= seen[owner, self.groups[rows.indices]]
+        alone = weighted_sums(rows.indices, rows.indptr, weight, self.weights["u"])
         if "E" not in self.weights:
-            share = torch.from_numpy(weight)
-            return functional.embedding_bag(terms, self.weights["u"], starts, mode="sum", per_sample_weights=share)
-        sums = bag_sums(terms, starts, torch.from_numpy(weight), self.weights)
-        return combine(*sums, self.weights).mean(dim=0)
+            return alone
+        scaled = weight * self.weights["c"][rows.indices]
+        known = embedding_rows(rows.indices, self.weights)
+        h = weighted_sums(known, rows.indptr, scaled, self.weights["E"])
+        q = weighted_sums(np.zeros_like(known), rows.indptr, scaled * scaled, np.ones((1, 1), dtype=np.float32))
+        return combine(alone, h, q, self.weights)
 
-    def present_scores(self, x: Sparse) -> Tensor:
+    def present_scores(self, x: Sparse) -> Array:
         """Scores (nnz, |S|) of each row after each of its entries, in CSR order: one pass, in bounded memory."""
         rows = self._rows(x)
         if not rows.has_sorted_indices:
             raise LowtideError("the terms of each row must be in order; call x.sort_indices() first")
         return self._running(rows.indices, rows.indptr, term_weights(rows.data, self.weighting))
 
-    def prefix_scores(self, x: Sparse, order: Tensor | None = None) -> Tensor:
+    def prefix_scores(self, x: Sparse, order: Ints | None = None) -> Array:
         """Scores (n, m + 1, |S|) along `order` (m,): dense, so for small vocabularies; one pass over the entries."""
         rows = self._rows(x)
         n, m = rows.shape[0], self.features
         place = np.arange(m)
         if order is not None:
-            place[order.numpy()] = np.arange(m)
+            place[order] = np.arange(m)
         owner = np.repeat(np.arange(n), np.diff(rows.indptr))
-        rank = place[self.groups.numpy()[rows.indices]]
+        rank = place[self.groups[rows.indices]]
         sort = np.lexsort((rank, owner))
         weight = term_weights(rows.data, self.weighting)[sort]
-        running = functional.pad(self._running(rows.indices[sort], rows.indptr, weight), (0, 0, 1, 0))
+        running = np.pad(self._running(rows.indices[sort], rows.indptr, weight), ((1, 0), (0, 0)))
         # Scores change only where a term is present: count the entries of each row up to each place.
         entries = np.zeros((n, m + 1), dtype=np.int64)
         np.add.at(entries, (owner, rank + 1), 1)
         entries = entries.cumsum(axis=1)
-        return running[torch.from_numpy(np.where(entries > 0, rows.indptr[:-1, None] + entries, 0))]
+        return np.asarray(running[np.where(entries > 0, rows.indptr[:-1, None] + entries, 0)])
 
-    def _running(self, terms: NDArray[Any], indptr: NDArray[Any], weight: Floats32) -> Tensor:
+    def _running(self, terms: NDArray[Any], indptr: NDArray[Any], weight: Floats32) -> Array:
         """Scores (nnz, |S|) after each entry, row by row."""
         width = self.weights["u"].shape[1] + (self.weights["E"].shape[1] + 1 if "E" in self.weights else 0)
-        parts = [torch.zeros(0, self.weights["u"].shape[1])]
+        parts = [np.zeros((0, self.weights["u"].shape[1]), dtype=np.float32)]
         for start, end in row_blocks(indptr, _BLOCK // width):
             place = slice(int(indptr[start]), int(indptr[end]))
             lengths = np.diff(indptr[start : end + 1])
-            parts.append(self._running_block(_long(terms[place]), torch.from_numpy(weight[place]), lengths))
-        return torch.cat(parts)
+            parts.append(self._running_block(terms[place], weight[place], lengths))
+        return np.concatenate(parts)
 
-    def _running_block(self, terms: Tensor, weight: Tensor, lengths: NDArray[Any]) -> Tensor:
-        before = _long(np.repeat(np.cumsum(lengths) - lengths, lengths))
+    def _running_block(self, terms: Ints, weight: Floats32, lengths: Ints) -> Array:
+        before = np.repeat(np.cumsum(lengths) - lengths, lengths)
         alone = running_sums(self.weights["u"][terms] * weight[:, None], before)
         if "E" not in self.weights:
             return alone
         scaled = (weight * self.weights["c"][terms])[:, None]
         h = running_sums(self.weights["E"][embedding_rows(terms, self.weights)] * scaled, before)
-        q = running_sums(scaled * scaled, before).clamp(min=0.0)
-        return combine(alone, h, q, self.weights).mean(dim=0)
+        q = running_sums(scaled * scaled, before).clip(min=0.0)
+        return combine(alone, h, q, self.weights)
 
     def _rows(self, x: Sparse) -> Sparse:
         if not sparse.issparse(x):
@@ -290,12 +241,12 @@ class Bag(Critic):
         """How counts become weights."""
         return {"weighting": self.weighting}
 
-    def tensors(self) -> dict[str, Tensor]:
+    def tensors(self) -> dict[str, Array]:
         """The weights and the groups."""
         return {"groups": self.groups, **self.weights}
 
     @classmethod
-    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> Bag:
+    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Array]) -> Bag:
         """Rebuild it."""
         one_of("weighting", settings["weighting"], tuple(WEIGHTINGS))
         names = ("u", *_NETWORK, *(("e",) if "e" in tensors else ())) if "E" in tensors else ("u",)
@@ -311,12 +262,13 @@ def row_blocks(indptr: NDArray[Any], entries: int) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def running_sums(steps: Tensor, before: Tensor) -> Tensor:
+def running_sums(steps: Floats32, before: Ints) -> Floats32:
     """Running sums (nnz, d) within rows; `before` (nnz,) is the first entry of the row each entry belongs to."""
     # In float64: a sum over many rows is taken off again, and float32 would keep its rounding.
-    sums = functional.pad(steps.double().cumsum(dim=0), (0, 0, 1, 0))
-    return (sums[1:] - sums[before]).float()
+    sums = np.pad(steps.cumsum(axis=0, dtype=np.float64), ((1, 0), (0, 0)))
+    return np.asarray(sums[1:] - sums[before], dtype=np.float32)
 
 
-def _long(values: NDArray[Any]) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(values, dtype=np.int64))
+def weighted_sums(terms: NDArray[Any], indptr: NDArray[Any], weight: Floats32, table: Array) -> Array:
+    """(n, d) the rows of a table (columns, d) that the entries of each row name, times their weights, added up."""
+    return np.asarray(sparse.csr_array((weight, terms, indptr), shape=(len(indptr) - 1, len(table))) @ table)

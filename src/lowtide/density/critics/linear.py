@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from lowtide.density.critics.base import Critic, RankScaling
-from lowtide.types import Floats, Floats32, Ints
+from lowtide.density.critics.base import Array, Critic, RankScaling
+from lowtide.extras import linalg
+from lowtide.types import Bools, Floats, Floats32, Ints
 
 _FARTHEST = 5.0  # standard deviations; beyond, a column as it is says no more
 _RIDGE = 1e-3  # on variances of 1: a column and its ranks are nearly the same
@@ -93,81 +92,84 @@ class Linear(Critic):
 
     kind: ClassVar[str] = "linear"
 
-    def __init__(self, groups: Tensor, terms: Terms, slopes: Tensor, offsets: Tensor) -> None:
+    def __init__(self, groups: Ints, terms: Terms, slopes: Floats, offsets: Floats) -> None:
         self.groups, self.terms, self.slopes, self.offsets = groups, terms, slopes, offsets
-        self._features = groups[torch.from_numpy(terms.columns())]
-        self._covariance = torch.from_numpy(terms.covariance)
+        self._features = groups[terms.columns()]
+        self._covariance = terms.covariance
 
-    def scores(self, x: Tensor, seen: Tensor | None = None) -> Tensor:
+    def scores(self, x: Floats32, seen: Bools | None = None) -> Array:
         """Scores (n, |S|)."""
-        values = torch.from_numpy(self.terms(x.numpy()))
+        values = self.terms(x)
         if seen is None:
-            return values @ self.slopes + self.offsets.sum(dim=0)
+            return np.asarray(values @ self.slopes + self.offsets.sum(axis=0))
         k = len(self._covariance)
         whole = seen[:, self._features[k:, 0]] & seen[:, self._features[k:, 1]]
-        scores = (values[:, k:] * whole) @ self.slopes[k:] + seen.double() @ self.offsets
-        masks, which = seen.unique(dim=0, return_inverse=True)
+        scores = (values[:, k:] * whole) @ self.slopes[k:] + seen.astype(np.float64) @ self.offsets
+        masks, which = np.unique(seen, axis=0, return_inverse=True)
+        which = which.reshape(-1)
         size = max(1, _AT_ONCE // (k * (k + 2 * self.slopes.shape[1])))
         for start in range(0, len(masks), size):
-            rows = torch.nonzero((which >= start) & (which < start + size)).squeeze(1)
+            rows = np.flatnonzero((which >= start) & (which < start + size))
             slopes = self._predicting(masks[start : start + size])
-            scores[rows] += torch.bmm(values[rows, None, :k], slopes[which[rows] - start])[:, 0]
-        return scores
+            scores[rows] += np.matmul(values[rows, None, :k], slopes[which[rows] - start])[:, 0]
+        return np.asarray(scores)
 
-    def _predicting(self, masks: Tensor) -> Tensor:
+    def _predicting(self, masks: Bools) -> Floats:
         """(masks, singles, |S|) slopes of the single terms that are seen, with those of what they predict added."""
-        seen = masks[:, self._features[: len(self._covariance), 0]].double()
+        seen = masks[:, self._features[: len(self._covariance), 0]].astype(np.float64)
         slopes = self.slopes[: len(self._covariance)]
         # The covariance of what is seen; 1 on the diagonal for the rest, which stays out of it.
-        system = self._covariance * seen[:, :, None] * seen[:, None, :] + torch.diag_embed(1 - seen)
+        system = self._covariance * seen[:, :, None] * seen[:, None, :]
+        every = np.arange(len(self._covariance))
+        system[:, every, every] += 1 - seen
         with_unseen = seen[:, :, None] * (self._covariance @ ((1 - seen)[:, :, None] * slopes))
-        return seen[:, :, None] * slopes + torch.cholesky_solve(with_unseen, torch.linalg.cholesky(system))
+        return np.asarray(seen[:, :, None] * slopes + np.linalg.solve(system, with_unseen))
 
-    def prefix_scores(self, x: Tensor, order: Tensor | None = None) -> Tensor:
+    def prefix_scores(self, x: Floats32, order: Ints | None = None) -> Array:
         """Scores (n, m + 1, |S|): what each term adds to the prediction from those before it."""
         place = places(order, len(self.offsets))
-        values = torch.from_numpy(self.terms(x.numpy()))
-        at, k = place[self._features].amax(dim=1), len(self._covariance)
-        turn = at[:k].argsort(stable=True)
-        lower = torch.linalg.cholesky(self._covariance[turn][:, turn])
-        news = torch.linalg.solve_triangular(lower, values[:, turn].t(), upper=False).t()
-        added = add_at(news, at[turn], lower.t() @ self.slopes[turn], len(self.offsets))
+        values = self.terms(x)
+        at, k = place[self._features].max(axis=1), len(self._covariance)
+        turn = at[:k].argsort(kind="stable")
+        lower = np.linalg.cholesky(self._covariance[np.ix_(turn, turn)])
+        news = linalg.solve_triangular(lower, values[:, turn].T, lower=True).T
+        added = add_at(news, at[turn], lower.T @ self.slopes[turn], len(self.offsets))
         added += add_at(values[:, k:], at[k:], self.slopes[k:], len(self.offsets))
         added[:, place] += self.offsets
-        return added.cumsum(dim=1)
+        return np.asarray(added.cumsum(axis=1))
 
     def settings(self) -> dict[str, Any]:
         """Nothing: the tensors say it all."""
         return {}
 
-    def tensors(self) -> dict[str, Tensor]:
+    def tensors(self) -> dict[str, Array]:
         """The terms and the slopes."""
-        scaling = {"knots": self.terms.scaling.knots, "levels": self.terms.scaling.levels}
+        scaling: dict[str, Array] = {"knots": self.terms.scaling.knots, "levels": self.terms.scaling.levels}
         names = ("centre", "spread", "pairs", "mean", "scale", "covariance")
         arrays = scaling | {name: getattr(self.terms, name) for name in names}
         own = {"groups": self.groups, "slopes": self.slopes, "offsets": self.offsets}
-        return own | {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in arrays.items()}
+        return own | arrays
 
     @classmethod
-    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> Linear:
+    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Array]) -> Linear:
         """Rebuild it."""
-        scaling = RankScaling(tensors["knots"].numpy(), tensors["levels"].numpy())
-        parts = (tensors[name].numpy() for name in ("centre", "spread", "pairs", "mean", "scale", "covariance"))
+        scaling = RankScaling(tensors["knots"], tensors["levels"])
+        parts = (tensors[name] for name in ("centre", "spread", "pairs", "mean", "scale", "covariance"))
         return cls(tensors["groups"], Terms(scaling, *parts), tensors["slopes"], tensors["offsets"])
 
 
-def places(order: Tensor | None, features: int) -> Tensor:
+def places(order: Ints | None, features: int) -> Ints:
     """(m,) after how many features along `order` (m,) each one is seen, from 1."""
-    along = torch.arange(features) if order is None else order
-    place = torch.empty(features, dtype=torch.long)
-    place[along] = torch.arange(1, features + 1)
+    along = np.arange(features) if order is None else order
+    place = np.empty(features, dtype=np.intp)
+    place[along] = np.arange(1, features + 1)
     return place
 
 
-def add_at(values: Tensor, place: Tensor, slopes: Tensor, features: int) -> Tensor:
+def add_at(values: Floats, place: Ints, slopes: Floats, features: int) -> Floats:
     """Sums (n, m + 1, |S|) of `values · slopes`, (n, q) and (q, |S|), each where its place (q,) says."""
-    added = torch.zeros(len(values), features + 1, slopes.shape[1], dtype=values.dtype)
-    for j in place.unique().tolist():
+    added = np.zeros((len(values), features + 1, slopes.shape[1]))
+    for j in np.unique(place):
         mine = place == j
         added[:, j] = values[:, mine] @ slopes[mine]
     return added

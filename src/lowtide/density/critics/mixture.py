@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from lowtide.density.critics.base import Critic, Masked, believed
+from lowtide.density.critics.base import Array, Critic, Masked, believed, starting_at_zero
 from lowtide.density.critics.linear import Linear
 from lowtide.density.critics.trees import Trees
+from lowtide.types import Bools, Floats32, Ints
 
 PARTS: dict[str, type[Critic]] = {part.kind: part for part in (Masked, Linear, Trees)}
 """What a mixture may hold, by the name it is saved under. Each answers for any subset, and for prefixes in one pass."""
@@ -26,36 +26,34 @@ class Mixture(Critic):
 
     kind: ClassVar[str] = "mixture"
 
-    def __init__(self, parts: Sequence[Critic], shrinkage: Tensor) -> None:
-        self.parts, self.shrinkage = tuple(parts), shrinkage.double()
+    def __init__(self, parts: Sequence[Critic], shrinkage: Array) -> None:
+        self.parts, self.shrinkage = tuple(parts), shrinkage.astype(np.float64)
 
-    def scores(self, x: Tensor, seen: Tensor | None = None) -> Tensor:
+    def scores(self, x: Floats32, seen: Bools | None = None) -> Array:
         """Scores (n, |S|)."""
-        total = torch.stack([part.scores(x, seen).double() for part in self.parts]).sum(dim=0)
+        total = np.sum([part.scores(x, seen) for part in self.parts], axis=0, dtype=np.float64)
         if seen is None:
-            return total
-        return total * believed(self.shrinkage, seen.double() @ self.shrinkage[1:])[:, None]
+            return np.asarray(total)
+        return np.asarray(total * believed(self.shrinkage, seen.astype(np.float64) @ self.shrinkage[1:])[:, None])
 
-    def prefix_scores(self, x: Tensor, order: Tensor | None = None) -> Tensor:
+    def prefix_scores(self, x: Floats32, order: Ints | None = None) -> Array:
         """Scores (n, m + 1, |S|): every part in one pass."""
-        total = torch.stack([part.prefix_scores(x, order).double() for part in self.parts]).sum(dim=0)
+        total = np.sum([part.prefix_scores(x, order) for part in self.parts], axis=0, dtype=np.float64)
         slopes = self.shrinkage[1:] if order is None else self.shrinkage[1:][order]
-        running = torch.cat([torch.zeros(1, dtype=torch.float64), slopes.cumsum(0)])
-        return total * believed(self.shrinkage, running)[:, None]
+        return np.asarray(total * believed(self.shrinkage, starting_at_zero(slopes))[:, None])
 
     def settings(self) -> dict[str, Any]:
         """Which parts there are."""
         return {"parts": [{"kind": part.kind, **part.settings()} for part in self.parts]}
 
-    def tensors(self) -> dict[str, Tensor]:
+    def tensors(self) -> dict[str, Array]:
         """The tensors of all parts, each behind its number, and the shrinkage."""
         parts = enumerate(part.tensors().items() for part in self.parts)
-        # Copies: networks and regression share how columns are scaled, and safetensors refuses shared memory.
-        own = {f"{k}.{name}": value.clone() for k, tensors in parts for name, value in tensors}
+        own = {f"{k}.{name}": value for k, tensors in parts for name, value in tensors}
         return {**own, "shrinkage": self.shrinkage}
 
     @classmethod
-    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> Mixture:
+    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Array]) -> Mixture:
         """Rebuild it."""
         parts = []
         for k, part in enumerate(settings["parts"]):

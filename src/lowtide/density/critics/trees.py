@@ -13,11 +13,10 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from lowtide.density.critics.base import Critic
+from lowtide.density.critics.base import Array, Critic
 from lowtide.density.critics.linear import add_at, places
+from lowtide.types import Bools, Floats, Floats32, Ints
 
 Bounds = tuple[float, float, float]
 """Of one column of a box: above which, up to which, and in which share of the rows."""
@@ -38,24 +37,24 @@ class Boxes:
         value: (boxes, |S|) what the box adds to the scores.
     """
 
-    column: Tensor
-    low: Tensor
-    high: Tensor
-    share: Tensor
-    value: Tensor
+    column: Ints
+    low: Floats
+    high: Floats
+    share: Floats
+    value: Floats
 
-    def within(self, x: Tensor) -> Tensor:
-        """(n, boxes, sides) whether rows x (n, columns), in double precision, keep the bounds: 1 or 0."""
+    def within(self, x: Floats) -> Bools:
+        """(n, boxes, sides) whether rows x (n, columns), in double precision, keep the bounds."""
         there = x[:, self.column]
-        return ((there > self.low) & (there <= self.high)).double()
+        return np.asarray((there > self.low) & (there <= self.high))
 
-    def weights(self, x: Tensor, seen: Tensor, groups: Tensor) -> Tensor:
+    def weights(self, x: Floats, seen: Bools, groups: Ints) -> Floats:
         """(n, boxes) how far each row is in each box when the features `seen` (n, m) are; of whole rows 0 or 1."""
-        return torch.where(seen[:, groups[self.column]], self.within(x), self.share).prod(dim=2)
+        return np.asarray(np.where(seen[:, groups[self.column]], self.within(x), self.share).prod(axis=2))
 
-    def unseen(self) -> Tensor:
+    def unseen(self) -> Floats:
         """(boxes,) the weight of each box for a row of which nothing is seen."""
-        return self.share.prod(dim=1)
+        return np.asarray(self.share.prod(axis=1))
 
     def scaled(self, weight: float) -> Boxes:
         """The same with values `weight` times as large."""
@@ -67,12 +66,13 @@ def joined(parts: list[Boxes]) -> Boxes:
     sides = max(part.column.shape[1] for part in parts)
     blank = {"column": 0, "low": -_FARTHEST, "high": _FARTHEST, "share": 1.0}
 
-    def padded(part: Boxes, name: str) -> Tensor:
-        tensor: Tensor = getattr(part, name)
-        missing = (0, sides - tensor.shape[1])
-        return torch.nn.functional.pad(tensor, missing, value=blank[name]) if name in blank else tensor
+    def padded(part: Boxes, name: str) -> Array:
+        own: Array = getattr(part, name)
+        if name not in blank:
+            return own
+        return np.pad(own, ((0, 0), (0, sides - own.shape[1])), constant_values=blank[name])
 
-    return Boxes(*(torch.cat([padded(part, field.name) for part in parts]) for field in fields(Boxes)))
+    return Boxes(*(np.concatenate([padded(part, field.name) for part in parts]) for field in fields(Boxes)))
 
 
 class Trees(Critic):
@@ -86,50 +86,54 @@ class Trees(Critic):
 
     kind: ClassVar[str] = "trees"
 
-    def __init__(self, groups: Tensor, boxes: Boxes, offsets: Tensor) -> None:
+    def __init__(self, groups: Ints, boxes: Boxes, offsets: Floats) -> None:
         self.groups, self.boxes, self.offsets = groups, boxes, offsets
         self._nothing = boxes.unseen() @ boxes.value
 
-    def scores(self, x: Tensor, seen: Tensor | None = None) -> Tensor:
+    def scores(self, x: Floats32, seen: Bools | None = None) -> Array:
         """Scores (n, |S|)."""
-        mask = torch.ones(len(x), len(self.offsets), dtype=torch.bool) if seen is None else seen
-        blocks = zip(x.double().split(self._block), mask.split(self._block), strict=True)
-        found = torch.cat([self.boxes.weights(*block, self.groups) @ self.boxes.value for block in blocks])
-        return found - self._nothing + mask.double() @ self.offsets
+        mask = np.ones((len(x), len(self.offsets)), dtype=bool) if seen is None else seen
+        found = np.empty((len(x), self.offsets.shape[1]))
+        for part in self._blocks(len(x)):
+            weights = self.boxes.weights(x[part].astype(np.float64), mask[part], self.groups)
+            found[part] = weights @ self.boxes.value
+        return found - self._nothing + mask.astype(np.float64) @ self.offsets
 
-    def prefix_scores(self, x: Tensor, order: Tensor | None = None) -> Tensor:
+    def prefix_scores(self, x: Floats32, order: Ints | None = None) -> Array:
         """Scores (n, m + 1, |S|): the weight of a box changes where one of its columns is first seen."""
         place = places(order, len(self.offsets))
-        at, turn = place[self.groups[self.boxes.column]].sort(dim=1)
+        at = place[self.groups[self.boxes.column]]
+        turn = at.argsort(axis=1, kind="stable")
+        at = np.take_along_axis(at, turn, axis=1)
         # What the columns that are seen later leave of the weight, before and after each turn.
-        later = self.boxes.share.gather(1, turn).flip(1).cumprod(dim=1).flip(1)
-        after = torch.cat([later[:, 1:], torch.ones(len(later), 1, dtype=later.dtype)], dim=1)
-        values = self.boxes.value.repeat_interleave(at.shape[1], dim=0)
-        parts = []
-        for part in x.double().split(self._block):
-            inside = self.boxes.within(part).gather(2, turn.expand(len(part), -1, -1)).cumprod(dim=2)
-            before = torch.cat([torch.ones_like(inside[:, :, :1]), inside[:, :, :-1]], dim=2)
-            change = (inside * after - before * later).flatten(1)
-            parts.append(add_at(change, at.flatten(), values, len(self.offsets)))
-        added = torch.cat(parts)
+        later = np.take_along_axis(self.boxes.share, turn, axis=1)[:, ::-1].cumprod(axis=1)[:, ::-1]
+        after = np.concatenate([later[:, 1:], np.ones((len(later), 1))], axis=1)
+        values = np.repeat(self.boxes.value, at.shape[1], axis=0)
+        added = np.empty((len(x), len(self.offsets) + 1, self.offsets.shape[1]))
+        for part in self._blocks(len(x)):
+            within = self.boxes.within(x[part].astype(np.float64))
+            inside = np.logical_and.accumulate(np.take_along_axis(within, turn[None], axis=2), axis=2)
+            before = np.concatenate([np.ones_like(inside[:, :, :1]), inside[:, :, :-1]], axis=2)
+            change = (inside * after - before * later).reshape(len(inside), -1)
+            added[part] = add_at(change, at.ravel(), values, len(self.offsets))
         added[:, place] += self.offsets
-        return added.cumsum(dim=1)
+        return np.asarray(added.cumsum(axis=1))
 
-    @property
-    def _block(self) -> int:
-        return max(1, _AT_ONCE // max(1, self.boxes.column.numel()))
+    def _blocks(self, rows: int) -> list[slice]:
+        size = max(1, _AT_ONCE // max(1, self.boxes.column.size))
+        return [slice(start, start + size) for start in range(0, rows, size)]
 
     def settings(self) -> dict[str, Any]:
         """Nothing: the tensors say it all."""
         return {}
 
-    def tensors(self) -> dict[str, Tensor]:
+    def tensors(self) -> dict[str, Array]:
         """The boxes."""
         boxes = {field.name: getattr(self.boxes, field.name) for field in fields(Boxes)}
         return {"groups": self.groups, "offsets": self.offsets, **boxes}
 
     @classmethod
-    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Tensor]) -> Trees:
+    def from_saved(cls, settings: dict[str, Any], tensors: dict[str, Array]) -> Trees:
         """Rebuild it."""
         boxes = Boxes(*(tensors[field.name] for field in fields(Boxes)))
         return cls(tensors["groups"], boxes, tensors["offsets"])
@@ -153,8 +157,8 @@ def boxes_of(trees: Sequence[tuple[Any, int]], classes: int) -> Boxes:
         if bounds:  # a tree that never split is one box without sides
             column[k, : len(bounds)] = list(bounds)
             numbers[k, : len(bounds)] = list(bounds.values())
-    low, high, share = (torch.from_numpy(np.ascontiguousarray(part)) for part in np.moveaxis(numbers, 2, 0))
-    return Boxes(torch.from_numpy(column), low, high, share, torch.from_numpy(value))
+    low, high, share = (np.ascontiguousarray(part) for part in np.moveaxis(numbers, 2, 0))
+    return Boxes(column, low, high, share, value)
 
 
 def _leaves(nodes: Any) -> Iterator[tuple[dict[int, Bounds], float]]:

@@ -1,0 +1,315 @@
+"""What a page needs of a model of texts: vocabulary, rules of its terms, and weights in 4 or 8 bits.
+
+Among the rules is what Python knows of characters: browsers have another version of Unicode, and must read texts alike.
+The test vectors are texts by which a page shows that it answers as Python does.
+"""
+
+import gzip
+import hashlib
+import json
+import struct
+import unicodedata
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lowtide.checks import LowtideError, one_of
+from lowtide.density.artefact import Density
+from lowtide.density.critics.bag import Bag
+from lowtide.density.critics.base import Null
+from lowtide.splits import generator
+from lowtide.texts import cleaning
+from lowtide.texts.partial import PartialText, text_vocabulary
+from lowtide.texts.remedies import remedy
+from lowtide.texts.terms import Vocabulary
+from lowtide.texts.writing import NEGATIONS, SMALL_WORDS, read_writing, vocabulary_language
+from lowtide.types import Floats32
+
+Bits = int  # of a weight: 4 or 8
+FORMAT, VERSION = "lowtide-page", 1
+_LARGEST = {4: 7, 8: 127}  # of whole numbers in so many bits, on either side of 0
+_FINE = 32_767  # what a term tells alone, in 16 bits
+_BOUNDARY = 4  # bytes at which arrays begin
+
+_LAST = 0x10FFFF  # the last character there is
+_SIGMA = "Σ"
+BUDGET = 0.5  # nats
+_DIGITS = 6
+_SIGNS = (
+    "aZéß\u0301İΣςΐ我ひカ한שׁםعَ\u200d\u200c\u200f\u00ad👩🏽🚀🇺❤\ufe0f\u20e31９½.,'’-‐#@＃＠_/&;: \n\t\x00\u3000ǅŸẞÅﬁ"
+)
+_PARTS = (
+    "https://t.co/xY1?a=b.", "www.Example.org/", "U.S.", "u.s.a", "N.A.T.Oabc", "don't", "#MeToo", "#ActOnClimate2day",
+    "#snake_Case", "#1", "@x_y", "a@b.org", "&amp;", "&#39;", "1,000.5", "3.14.", "low-income", "می‌خواهم", "ที่", "ΟΔΟΣ",
+    "👩🏽\u200d🚀", "🇺🇸🇩🇪", "❤️", "1️⃣", "東京タワー", "한국어", "\n> quoted words here\n", "`code`",
+    "\n```\nlet x = 1\n```\n",
+    "RT @somebody:", "“quoted”", "...", "!", "\ud800 ", "नमस्ते", "Ǆungla", "ﬀ", "e\u0301t\u00e9", "x" * 201,
+)  # fmt: skip
+_BETWEEN = (" ", " ", " ", " ", ", ", ". ", "-", "'", "\n", "", "#", " #", " @")
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def pack_model(density: Density, *, bits: Bits = 4, more: dict[str, Any] | None = None) -> bytes:
+    """A model of texts as one compressed block of bytes, which `openModel` of `static/model.js` reads.
+
+    Args:
+        density: fitted on texts.
+        bits: of the embeddings of the networks.
+        more: further parts of the description, such as test vectors.
+    """
+    vocabulary = text_vocabulary(density)
+    arrays, networks = _arrays(density, bits)
+    about: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "terms": "\n".join(vocabulary.terms),
+        "rules": _rules(vocabulary),
+        "classes": [str(label) for label in density.classes.labels],
+        "prior": density.classes.prior.tolist(),
+        "trim": density.trim,
+        "weighting": density.critic.weighting if isinstance(density.critic, Bag) else "counts",
+        "networks": networks,
+        "negations": sorted(NEGATIONS),
+        "language": vocabulary_language(vocabulary),
+        "small_words": SMALL_WORDS,
+        "id": _identity(vocabulary, arrays),
+        **(more or {}),
+    }
+    return gzip.compress(_packed(about, arrays), compresslevel=9, mtime=0)
+
+
+def rounded(density: Density, bits: Bits = 4) -> Density:
+    """The density with its weights rounded as a page has them."""
+    critic = density.critic
+    arrays, networks = _arrays(density, bits)
+    if not isinstance(critic, Bag):
+        return density
+    weights = dict(critic.weights)
+    weights["u"] = arrays["u"].astype(np.float32) * arrays["u_scale"]
+    if networks is not None:
+        values = _quantised(weights["E"], bits)
+        weights["E"] = values[0].astype(np.float32) * values[1][:, None]
+    return replace(density, critic=Bag(critic.groups, critic.weighting, weights))
+
+
+def _arrays(density: Density, bits: Bits) -> tuple[Arrays, dict[str, int] | None]:
+    """The weights as a page holds them, and the sizes of the networks."""
+    one_of("bits", bits, tuple(_LARGEST))
+    critic, classes = density.critic, len(density.classes.labels)
+    terms = len(text_vocabulary(density))
+    if isinstance(critic, Null):
+        return {"u": np.zeros((terms, classes), np.int16), "u_scale": np.ones(classes, np.float32)}, None
+    if not isinstance(critic, Bag):
+        raise LowtideError(f"only bag-of-terms critics run in a page, got {critic.kind!r}; fit with critic='bag'")
+    weights = critic.weights
+    scale = np.maximum(np.abs(weights["u"]).max(axis=0), 1e-12).astype(np.float32) / np.float32(_FINE)
+    arrays: Arrays = {"u": np.rint(weights["u"] / scale).astype(np.int16), "u_scale": scale}
+    if "E" not in weights:
+        return arrays, None
+    known = np.flatnonzero(weights["c"] != 0)
+    rows = weights["e"][known] if "e" in weights else known
+    place = np.full(terms, -1, dtype=np.int32)
+    place[known] = rows
+    own = np.zeros(len(weights["E"]), dtype=np.float32)
+    own[rows] = weights["c"][known]
+    values, size = _quantised(weights["E"], bits)
+    arrays |= {"e": place, "c": own, "E_scale": size, "E": values if bits == 8 else _nibbles(values)}
+    arrays |= {name: weights[name].astype(np.float32) for name in ("b", "V", "a", "U")}
+    nets, width, hidden = weights["V"].shape
+    return arrays, {"nets": nets, "width": width, "hidden": hidden, "bits": bits}
+
+
+def _quantised(values: Floats32, bits: Bits) -> tuple[NDArray[np.int8], Floats32]:
+    """Whole numbers (rows, columns) and a scale (rows,) for each row."""
+    largest = _LARGEST[bits]
+    scale = (np.maximum(np.abs(values).max(axis=1), 1e-12) / largest).astype(np.float32)
+    return np.clip(np.rint(values / scale[:, None]), -largest, largest).astype(np.int8), scale
+
+
+def _nibbles(values: NDArray[np.int8]) -> NDArray[np.uint8]:
+    """Two numbers from −8 to 7 in a byte, the first in the low half."""
+    whole = np.zeros((len(values), values.shape[1] + values.shape[1] % 2), dtype=np.uint8)
+    whole[:, : values.shape[1]] = (values + 8).astype(np.uint8)
+    return whole[:, 0::2] | (whole[:, 1::2] << 4)
+
+
+def _rules(vocabulary: Vocabulary) -> dict[str, Any]:
+    """How terms are found in a text."""
+    return {
+        "options": {**vocabulary.options.to_config(), "stop": None},
+        "stop": sorted(cleaning.cleaner(vocabulary.options).stop),
+        "classes": cleaning.character_classes(),
+        "unicode": unicode_tables(),
+    }
+
+
+def _identity(vocabulary: Vocabulary, arrays: Arrays) -> str:
+    """What tells this model from others, so that a browser keeps the history of each apart."""
+    digest = hashlib.sha256("\n".join(vocabulary.terms).encode("utf-8", "surrogatepass"))
+    for value in arrays.values():
+        digest.update(value.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _packed(about: dict[str, Any], arrays: Arrays) -> bytes:
+    """The length of the description, the description as JSON, and the arrays, each at a boundary."""
+    places = {
+        name: {"kind": value.dtype.str[1:], "shape": list(value.shape), "start": 0} for name, value in arrays.items()
+    }
+    length = 0
+    while True:  # where arrays start depends on how long the description is, which says where they start
+        text = json.dumps({**about, "arrays": places}, allow_nan=False).encode("ascii")
+        if len(text) <= length:
+            break
+        length = len(text) + len(arrays) * 12
+        start = 4 + length
+        for name, value in arrays.items():
+            start += -start % _BOUNDARY
+            places[name]["start"] = start
+            start += value.nbytes
+    block = bytearray(struct.pack("<I", length) + text.ljust(length))
+    for value in arrays.values():
+        block += bytes(-len(block) % _BOUNDARY)
+        block += np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<")).tobytes()
+    return bytes(block)
+
+
+@cache
+def unicode_tables() -> dict[str, Any]:
+    """Classes of characters as ranges, and how capitals are written small.
+
+    Returns:
+        For each class a flat list: how far each range begins behind the end of the one before, and how many more
+        characters it has than one. `lower` are runs of capitals, as (first, how many, step, distance to the small
+        letter); `lower_long` those that become several characters.
+    """
+    classes: dict[str, Callable[[str], bool]] = {
+        "alnum": str.isalnum,
+        "alpha": str.isalpha,
+        "digit": str.isdecimal,
+        "space": str.isspace,
+        "mark": lambda sign: unicodedata.category(sign)[0] == "M",
+        "accent": lambda sign: cleaning.is_accent(unicodedata.combining(sign)),
+        # A capital sigma is written ς at the end of a word: after a letter with case, and before none, passing over
+        # characters that do not count, such as accents and apostrophes.
+        "cased": lambda sign: f"{sign}{_SIGMA}".lower()[-1] == "ς",
+        "passed": lambda sign: f"{sign}{_SIGMA}".lower()[-1] != "ς" and f"a{sign}{_SIGMA}".lower()[-1] == "ς",
+    }
+    signs = [chr(point) for point in range(_LAST + 1)]
+    tables: dict[str, Any] = {name: _ranges(list(map(belongs, signs))) for name, belongs in classes.items()}
+    small = {point: sign.lower() for point, sign in enumerate(signs) if sign.lower() != sign}
+    tables["lower"] = _runs({point: ord(other) - point for point, other in small.items() if len(other) == 1})
+    tables["lower_long"] = {chr(point): other for point, other in small.items() if len(other) > 1}
+    return tables
+
+
+def _ranges(belongs: list[bool]) -> list[int]:
+    """Ranges of what belongs, as gaps and lengths."""
+    found: list[int] = []
+    end, start = 0, None
+    for point, inside in enumerate([*belongs, False]):
+        if inside and start is None:
+            start = point
+        elif not inside and start is not None:
+            found += [start - end, point - 1 - start]
+            end, start = point, None
+    return found
+
+
+def _runs(distance: dict[int, int]) -> list[list[int]]:
+    """Characters at even steps of 1 or 2 with the same distance."""
+    runs: list[list[int]] = []
+    for point, far in distance.items():
+        if runs:
+            first, many, step, same = runs[-1]
+            gap = point - (first + (many - 1) * step)
+            if far == same and gap in ((1, 2) if many == 1 else (step,)):
+                runs[-1] = [first, many + 1, gap, same]
+                continue
+        runs.append([point, 1, 1, far])
+    return runs
+
+
+def generated_texts(vocabulary: Vocabulary, n: int, seed: int = 0) -> list[str]:
+    """Draw n texts: terms of the vocabulary in any case, unknown words, and what is hard to cut."""
+    rng = generator(seed, "texts of a page")
+    terms = vocabulary.terms
+    texts = []
+    for _ in range(n):
+        pieces: list[str] = []
+        for _ in range(int(rng.integers(1, 15))):
+            kind = rng.random()
+            if kind < 0.72:
+                pieces.append(_cased(terms[int(rng.integers(len(terms)))], int(rng.integers(6))))
+            elif kind < 0.84:
+                pieces.append(_PARTS[int(rng.integers(len(_PARTS)))])
+            elif kind < 0.92:
+                pieces.append("".join(_SIGNS[i] for i in rng.integers(len(_SIGNS), size=int(rng.integers(1, 7)))))
+            else:
+                pieces.append("".join(map(_sign, rng.integers(0x20, 0x31000, size=int(rng.integers(1, 4))))))
+            pieces.append(_BETWEEN[int(rng.integers(len(_BETWEEN)))])
+        texts.append("".join(pieces))
+    return texts
+
+
+def _cased(term: str, way: int) -> str:
+    if way == 0:
+        return term.upper()
+    if way == 1:
+        return term.title().replace(" ", "")
+    return term.capitalize() if way == 2 else term
+
+
+def _sign(point: int) -> str:
+    return " " if 0xD800 <= point <= 0xDFFF else chr(point)
+
+
+def make_vectors(density: Density, n: int = 500, seed: int = 0) -> list[list[Any]]:
+    """What Python answers: for each text its words with their places, what it tells, and what to leave out.
+
+    Args:
+        density: with weights rounded as the page has them.
+        n: how many.
+        seed: of the texts.
+
+    Returns:
+        For each text [text, words as [term, start, end] with places in UTF-16, density, what each known term tells
+        after those before it, and the words to leave out for a budget of 0.5 nats, or `None`].
+    """
+    vocabulary = text_vocabulary(density)
+    budget = min(BUDGET, density.trim / 2)
+    return [vector_of(density, text, budget) for text in generated_texts(vocabulary, n, seed)]
+
+
+def vector_of(density: Density, text: str, budget: float | None) -> list[Any]:
+    """What Python answers about one text; see `make_vectors`."""
+    vocabulary = text_vocabulary(density)
+    reading = read_writing(text, vocabulary, vocabulary.options)
+    counts = Counter(vocabulary.index(term.text) for term in reading.terms if term.text in vocabulary)
+    partial = PartialText(density, np.array(list(counts), dtype=np.intp), np.array(list(counts.values()), np.float32))
+    along = np.clip(partial.along(np.arange(len(counts))[None]), -density.trim, density.trim)[0]
+    told = np.diff(along, axis=0)
+    places = utf16_places(text)
+    words = [[word.text, places[word.start], places[word.end]] for word in reading.words]
+    found = None if budget is None else remedy(density, text, budget=budget)
+    return [
+        text,
+        words,
+        np.round(along[-1], _DIGITS).tolist(),
+        np.round(told, _DIGITS).tolist(),
+        None if found is None else [sorted(found.words), found.removed.text],
+    ]
+
+
+def utf16_places(text: str) -> list[int]:
+    """For each place of a text, its end too, the place in UTF-16, as JavaScript and editors count."""
+    places = [0]
+    for sign in text:
+        places.append(places[-1] + (2 if ord(sign) > 0xFFFF else 1))
+    return places

@@ -1,0 +1,1 @@
+"""The same batch callable over many processes or machines."""

@@ -1,0 +1,166 @@
+"""Ray as the engine: every worker of the cluster loads the plan once and is given parts, as a dataset of Ray Data.
+
+Parts are read and shards written by our own reader and writer, so that what is released does not depend on the engine.
+Ray carries plain values only. The folder of the target and the source must be at the same path on every machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+
+from lowtide.disclose.noise import KeyedNoise
+from lowtide.disclose.parted import Plain
+from lowtide.engines.working import Task, Worker, fault
+from lowtide.errors import LowtideError
+from lowtide.files import PRIVATE, write_whole
+
+_KEY = "key"  # in the folder of the job, while it runs
+_SECONDS = 5.0  # to wait for a cluster to answer
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class PartRelease:
+    """What a worker of Ray calls on tables of parts; it loads the plan when it is made, and is pickled by paths."""
+
+    def __init__(self, work: str, task: Task) -> None:
+        self._task: Task = task
+        self._worker = Worker(Path(work))
+        key = Path(work) / _KEY
+        self._noise = KeyedNoise(bytes.fromhex(key.read_text(encoding="ascii"))) if key.exists() else None
+
+    def __call__(self, parts: pa.Table) -> pa.Table:
+        """Do each part (n,), and say what is to be known of it (n,), as JSON."""
+        return pa.table({"found": [self._found(json.loads(part)) for part in parts["part"].to_pylist()]})
+
+    def _found(self, part: Plain) -> str:
+        try:
+            return json.dumps(self._worker.do(self._task, part, self._noise))
+        except Exception as error:
+            return json.dumps(fault(error))
+
+
+class RayEngine:
+    """A Ray cluster.
+
+    Args:
+        workers: how many processes work at a time.
+        address: of the cluster; `None` starts one on this machine, and ends it.
+    """
+
+    def __init__(self, workers: int, address: str | None) -> None:
+        self._workers, self._address = workers, address
+        self._started = False
+
+    def __enter__(self) -> Self:
+        ray = _import_ray()
+        if not ray.is_initialized():
+            self._connect(ray)
+            self._started = True
+        return self
+
+    def _connect(self, ray: Any) -> None:
+        if self._address is not None:
+            _check_answers(self._address)
+        variables = {**dict.fromkeys(_THREADS, "1"), "RAY_USAGE_STATS_ENABLED": "0"}
+        here: dict[str, Any] = {}
+        if self._address is None:
+            variables["PYTHONPATH"] = os.pathsep.join(one for one in sys.path if one)
+            os.environ.setdefault("RAY_worker_niceness", "0")  # the workers of this machine are all there is
+            here = {"num_cpus": self._workers, "include_dashboard": False}
+        try:
+            ray.init(
+                self._address or "local",
+                log_to_driver=False,
+                logging_level=40,  # errors
+                runtime_env={"env_vars": variables},
+                **here,
+            )
+        except (ConnectionError, RuntimeError, ValueError, TimeoutError, OSError) as error:
+            raise _unreachable(self._address) from error
+
+    def __exit__(self, *_: object) -> None:
+        if self._started:
+            _import_ray().shutdown()
+
+    def run(self, task: Task, parts: Iterator[Plain], work: Path, noise: KeyedNoise | None) -> Iterator[dict[str, Any]]:
+        """Do a task for all parts, and say what was found as each is done, in any order.
+
+        Args:
+            task: what to do.
+            parts: of the job.
+            work: its folder, which every worker sees.
+            noise: where draws come from, if there are any.
+        """
+        listed = list(parts)
+        if not listed:
+            return
+        key = work / _KEY
+        try:
+            if noise is not None:
+                write_whole(key, noise.handed_over(), rights=PRIVATE)
+            yield from self._results(task, listed, work)
+        finally:
+            key.unlink(missing_ok=True)
+            for part in listed:
+                if "laid_out" in part:
+                    Path(part["laid_out"]).unlink(missing_ok=True)
+
+    def _results(self, task: Task, parts: list[Plain], work: Path) -> Iterator[dict[str, Any]]:
+        import ray.data  # noqa: PLC0415 - an extra
+
+        ray.data.DataContext.get_current().enable_progress_bars = False
+        rows = [{"part": json.dumps(part)} for part in parts]
+        found = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(
+            PartRelease,
+            fn_constructor_kwargs={"work": str(work), "task": task},
+            batch_size=1,
+            batch_format="pyarrow",
+            compute=ray.data.ActorPoolStrategy(size=min(self._workers, len(rows))),
+            num_cpus=1,
+        )
+        try:
+            for row in found.iter_rows():
+                answer = json.loads(row["found"])
+                if "error" in answer:
+                    raise LowtideError(answer["error"])
+                yield answer
+        except ray.exceptions.RayError as error:
+            raise LowtideError(
+                f"a worker of Ray was lost ({type(error).__name__}), probably for want of memory, or because it does "
+                "not see the files; use fewer workers or smaller shards, and check that every machine has Lowtide and "
+                "the same paths"
+            ) from None
+
+
+def _import_ray() -> Any:
+    """Ray, which must not report who uses it."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    try:
+        import ray  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise LowtideError("--engine ray needs Ray, which is not there: pip install lowtide[ray]") from error
+    return ray
+
+
+def _check_answers(address: str) -> None:
+    """Refuse an address where nobody answers, at once: Ray itself tries for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return  # such as `auto`
+    try:
+        socket.create_connection((host, int(port)), timeout=_SECONDS).close()
+    except OSError:
+        raise _unreachable(address) from None
+
+
+def _unreachable(address: str | None) -> LowtideError:
+    where = "this machine" if address is None else address
+    return LowtideError(f"no Ray cluster answers at {where}; start one with `ray start --head`, or correct the address")

@@ -1,0 +1,1 @@
+"""The studio: a local page and a REST service around the verbs. It computes nothing itself."""

@@ -1,0 +1,253 @@
+"""Releases in parts, by one process or several: the same bytes, whole shards, and what is wrong said plainly."""
+
+import json
+import os
+import pickle
+import signal
+import threading
+import time
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+from lowtide import LowtideError, release, verify
+from lowtide.disclose import repeated_ids
+from lowtide.disclose.plan_file import Plan
+from lowtide.disclose.repeated_ids import SeenIds
+from lowtide.engines import local, releasing
+from lowtide.engines.releasing import check_shards
+from lowtide.engines.working import BatchRelease
+from lowtide.table_files.reading import read
+from lowtide.tables.options import TableOptions
+
+pytestmark = pytest.mark.filterwarnings("ignore::lowtide.errors.LowtideNote")
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def same_card(one, other):
+    first, second = one.card.to_json(), other.card.to_json()
+    return {name: (first[name], second[name]) for name in first if first[name] != second[name]}
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Parts of 400 rows, whose batches are cut where those of the whole are."""
+    monkeypatch.setattr(releasing, "PART_ROWS", 400)
+
+
+@pytest.mark.parametrize("name", ["redact", "noise", "redraw"])
+def test_parts_release_the_same_values(name, plans, file, whole, tmp_path):
+    out = tmp_path / "shared"
+    done = release(file, plans[name], out, ids="id", shards=300, progress=False)
+    assert names(out) == ["manifest.json", *(f"part-{k:05d}.parquet" for k in range(7))]
+    assert read(out).equals(read(whole(name).data))
+    assert read(out)["hours"].to_pylist() != read(file)["hours"].to_pylist()
+    assert set(same_card(done, whole(name))) <= {"data_sha256"}
+    check_shards(out)
+    assert verify(tmp_path / "shared.card.json", out, plans[name])
+    assert not (tmp_path / "shared.unfinished").exists()
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz", ".arrow", ".jsonl"])
+def test_one_file_from_parts_is_the_same(suffix, plans, file, tmp_path, small_parts):
+    source = file
+    if suffix != ".parquet":  # one that can only be read from its beginning
+        source = file.with_suffix(".csv")
+        if not source.exists():
+            pacsv.write_csv(pq.read_table(file), source)
+    out, parts = tmp_path / f"one{suffix}", tmp_path / f"parts{suffix}"
+    release(source, plans["redact"], out, progress=False)
+    releasing_in_parts(source, plans["redact"], parts)
+    assert read(parts).equals(read(out))
+    if suffix == ".parquet":  # batches of 400 rows are row groups of 400 rows
+        assert pq.ParquetFile(parts).metadata.num_row_groups == 5
+    elif suffix != ".arrow":
+        assert parts.read_bytes() == out.read_bytes()
+
+
+def releasing_in_parts(source, plan, out, **how):
+    made = Plan.load(plan)
+    options = TableOptions(ids="id", **how)
+    scale = releasing.Scale(workers=1)
+    return releasing.release_in_parts(
+        source, made, options, out, scale, ids=None, key=(made, made, None), fresh=False, progress=False
+    )
+
+
+def test_row_groups_are_copied_byte_by_byte(plans, people, tmp_path, monkeypatch):
+    source = tmp_path / "people.parquet"
+    pq.write_table(people(140_000), source)  # three batches
+    monkeypatch.setattr(releasing, "PART_ROWS", 65_536)
+    release(source, plans["redact"], tmp_path / "one.parquet", progress=False)
+    releasing_in_parts(source, plans["redact"], tmp_path / "parts.parquet")
+    assert (tmp_path / "parts.parquet").read_bytes() == (tmp_path / "one.parquet").read_bytes()
+
+
+def test_two_processes_release_the_same_as_one_though_one_is_killed(plans, file, whole, tmp_path, monkeypatch):
+    """The process of this test waits until the other has taken a part and was killed with it."""
+    killed, start, take = [], local._start, local._Parts.take
+
+    def started(work):
+        process = start(work)
+        if not killed:
+            threading.Thread(target=kill_at_work, args=(process, work)).start()
+        return process
+
+    def kill_at_work(process, work):
+        while not any((work / "shards").glob(".*.part")):
+            time.sleep(0.001)
+        os.kill(process.pid, signal.SIGKILL)
+        killed.append(process.pid)
+
+    def take_later(parts):
+        while threading.current_thread() is threading.main_thread() and not killed:
+            time.sleep(0.01)
+        return take(parts)
+
+    monkeypatch.setattr(local, "_start", started)
+    monkeypatch.setattr(local._Parts, "take", take_later)
+    out = tmp_path / "shared"
+    done = release(file, plans["noise"], out, ids="id", workers=2, shards=300, progress=False)
+    assert killed
+    assert read(out).equals(read(whole("noise").data))
+    assert set(same_card(done, whole("noise"))) <= {"data_sha256"}
+    check_shards(out)
+
+
+def test_a_part_that_kills_its_worker_twice_is_given_up():
+    parts = local._Parts(iter([{"number": 0, "name": "a.parquet"}]))
+    part = parts.take()
+    assert parts.again(part)
+    assert not parts.ended
+    assert not parts.again(parts.take())
+
+
+def test_a_corrupt_shard_in_the_middle_is_named_and_the_rest_resumed(plans, people, tmp_path):
+    source = tmp_path / "visits"
+    source.mkdir()
+    for k in range(3):
+        pq.write_table(people(300, seed=k, start=300 * k), source / f"{k}.parquet", compression="none")
+    good = (source / "1.parquet").read_bytes()
+    bad = bytearray(good)
+    bad[4:40] = b"\xff" * 36  # the header of the first page
+    (source / "1.parquet").write_bytes(bad)
+    out = tmp_path / "shared"
+    with pytest.raises(LowtideError, match=r"1\.parquet.*finished shards are kept in .*shared\.unfinished"):
+        release(source, plans["redact"], out, shards=300, progress=False)
+    assert not out.exists()
+    kept = json.loads((tmp_path / "shared.unfinished" / "manifest.json").read_text())
+    assert [entry["number"] for entry in kept["shards"]] == [0]
+    (source / "1.parquet").write_bytes(good)
+    first = tmp_path / "shared.unfinished" / "shards" / "00000" / "part-00000.parquet"
+    inode = first.stat().st_ino
+    release(source, plans["redact"], out, shards=300, progress=False)
+    assert (out / "part-00000.parquet").stat().st_ino == inode  # it was moved, not made again
+    assert read(out)["wage"].equals(read(source)["wage"])
+
+
+def test_what_is_done_is_not_done_again(plans, file, whole, tmp_path, monkeypatch):
+    out, do = tmp_path / "shared", local.Worker.do
+
+    def fails(worker, task, part, noise=None):
+        if part["number"] == 4:
+            raise KeyboardInterrupt
+        return do(worker, task, part, noise)
+
+    monkeypatch.setattr(local.Worker, "do", fails)
+    with pytest.raises(KeyboardInterrupt):
+        release(file, plans["noise"], out, ids="id", shards=300, progress=False)
+    unfinished = tmp_path / "shared.unfinished"
+    assert names(unfinished / "shards") == [f"{k:05d}" for k in range(4)]
+    done = []
+    monkeypatch.setattr(local.Worker, "do", lambda *asked: done.append(asked[2]["number"]) or do(*asked))
+    release(file, plans["noise"], out, ids="id", shards=300, progress=False)
+    assert done == [4, 5, 6]
+    assert read(out).equals(read(whole("noise").data))
+
+
+def test_shards_of_another_key_are_made_anew(plans, file, tmp_path, monkeypatch):
+    out, do = tmp_path / "shared", local.Worker.do
+
+    def fails(worker, task, part, noise=None):
+        if part["number"] == 2:
+            raise KeyboardInterrupt
+        return do(worker, task, part, noise)
+
+    monkeypatch.setattr(local.Worker, "do", fails)
+    with pytest.raises(KeyboardInterrupt):
+        release(file, plans["noise"], out, ids="id", shards=300, progress=False)
+    done = []
+    monkeypatch.setattr(local.Worker, "do", lambda *asked: done.append(asked[2]["number"]) or do(*asked))
+    release(file, plans["noise"], out, ids="id", shards=300, key_file=tmp_path / "other.key", progress=False)
+    assert done == list(range(7))
+
+
+def test_ids_that_come_again_in_another_shard_are_refused(plans, people, tmp_path):
+    source = tmp_path / "visits"
+    source.mkdir()
+    for k in range(2):
+        pq.write_table(people(300, seed=k), source / f"{k}.parquet")
+    with pytest.raises(LowtideError, match="repeats itself"):
+        release(source, plans["noise"], tmp_path / "shared", ids="id", shards=300, progress=False)
+    assert not (tmp_path / "shared").exists()
+
+
+def test_files_of_different_columns_are_refused(plans, people, tmp_path):
+    source = tmp_path / "visits"
+    source.mkdir()
+    pq.write_table(people(300), source / "0.parquet")
+    pq.write_table(people(300).drop_columns("wage"), source / "1.parquet")
+    with pytest.raises(LowtideError, match=r"1\.parquet lacks wage"):
+        release(source, plans["redact"], tmp_path / "shared", shards=300, progress=False)
+    pq.write_table(people(300).set_column(2, "wage", pa.array(["a"] * 300)), source / "1.parquet")
+    with pytest.raises(LowtideError, match=r"'wage' is number in 0\.parquet and text in .*1\.parquet"):
+        release(source, plans["redact"], tmp_path / "shared", shards=300, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"workers": 0}, "workers"),
+        ({"shards": 0}, "shards"),
+        ({"engine": "spark"}, "engine"),
+        ({"address": "auto"}, "address is for"),
+        ({"workers": 2, "shuffle": True}, "shuffled by one process"),
+    ],
+)
+def test_what_cannot_be_asked_for(how, message, plans, file, tmp_path):
+    with pytest.raises(LowtideError, match=message):
+        release(file, plans["redact"], tmp_path / "shared.parquet", progress=False, **how)
+
+
+def test_batches_are_released_by_a_callable_that_is_pickled_by_paths(plans, file, whole):
+    made = BatchRelease(plans["noise"], plans["noise"].parent / "noise.key", "id")
+    expected = whole("noise")  # makes the key
+    made(next(pq.ParquetFile(file).iter_batches(10)))
+    sent = pickle.dumps(made)
+    assert len(sent) < 1_000
+    batches = pq.ParquetFile(file).iter_batches(170)
+    arrived = pickle.loads(sent)  # noqa: S301 - our own
+    assert pa.Table.from_batches(map(arrived, batches)).equals(read(expected.data))
+    with pytest.raises(LowtideError, match="name the file of the key"):
+        BatchRelease(plans["noise"])(made)
+    with pytest.raises(LowtideError, match="counts of the whole"):
+        BatchRelease(plans["redraw"], plans["noise"].parent / "noise.key", "id")(pq.read_table(file).to_batches()[0])
+
+
+def test_ids_are_compared_on_the_disk(monkeypatch):
+    monkeypatch.setattr(repeated_ids, "_RUN", 100)
+    monkeypatch.setattr(repeated_ids, "_RANGE", 150)
+    ids = np.random.default_rng(0).permutation(2_000).astype(np.uint64)
+    seen = SeenIds()
+    for start in range(0, 2_000, 70):
+        seen.add(ids[start : start + 70])
+    assert len(seen) == 2_000
+    assert not seen.repeat()
+    seen.add(ids[777:778])
+    assert seen.repeat()

@@ -1,0 +1,79 @@
+"""The documentation: quoted messages are ours, links lead somewhere, and the site builds without a warning."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *(path for path in sorted((ROOT / "docs").rglob("*.md")) if "generated" not in path.parts),
+]
+
+
+@cache
+def messages():
+    """Every text in the source, with `…` for what is put in when it is shown."""
+    found = set()
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.JoinedStr):
+                parts = [part.value if isinstance(part, ast.Constant) else "…" for part in node.values]
+                found.add("".join(parts))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                found.add(node.value)
+    return found
+
+
+def test_questions_quote_messages_that_lowtide_prints():
+    page = (ROOT / "docs" / "explanation" / "faq.md").read_text()
+    quoted = re.findall(r"^\*\*`(.+?)`\*\*$", page, re.MULTILINE)
+    assert len(quoted) > 10
+    unknown = [one for one in quoted if not any(one in message for message in messages())]
+    assert not unknown
+
+
+def slug(heading):
+    """The anchor of a heading, as GitHub and the site make it."""
+    text = re.sub(r"[`*_]|\[([^]]*)\]\([^)]*\)", r"\1", heading.strip().lower())
+    return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+
+
+def anchors(path):
+    text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+    return {slug(heading) for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page):
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        name, _, anchor = target.partition("#")
+        path = (page.parent / name).resolve() if name else page
+        if "generated" in path.parts:  # made from the code when the site is built, where Sphinx checks them
+            continue
+        if page.name in ("contributing.md", "changes.md"):  # they include a page of the root
+            continue
+        assert path.exists(), f"{page.name} links to {target}"
+        if anchor and path.name != "contributing.md":
+            assert anchor in anchors(path), f"{page.name} links to {target}"
+
+
+def test_the_site_builds_without_a_warning(tmp_path):
+    # Sphinx imports the package for its docstrings, and makes the pages on the command line and the card from the code.
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html", "docs", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "site" / "reference" / "generated" / "cli.html").read_text()
+    assert "--attacker-accuracy" in page
+    assert "http://" not in re.sub(r"http://www\.w3\.org[^\"]*", "", page).replace("http://localhost", "")

@@ -1,0 +1,20 @@
+"""Every example runs, says something, and is short."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.filterwarnings("ignore::lowtide.errors.LowtideNote", "ignore:the training estimate")
+def test_an_example_runs(path, capsys):
+    assert len(path.read_text().splitlines()) < 40
+    runpy.run_path(str(path), run_name="__main__")
+    assert capsys.readouterr().out.strip()
+
+
+def test_there_are_examples():
+    assert len(EXAMPLES) >= 4

@@ -1,0 +1,109 @@
+"""The wheel in a fresh environment outside the clone, without PyTorch: the quick start, a scan, the studio's page."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+import urllib.request
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+CLONE = Path(__file__).parents[1]
+REQUIRED = bool(os.environ.get("CI")) or os.environ.get("LOWTIDE_BROWSER") == "required"
+START = """
+import sys, time
+before = time.perf_counter()
+import lowtide
+took = time.perf_counter() - before
+assert "site-packages" in lowtide.__file__, lowtide.__file__
+assert took < 0.3, took
+from lowtide import TIDE, LowtideError, extras
+assert not extras.has_torch()
+import numpy as np
+rng = np.random.default_rng(0)
+s = rng.integers(0, 2, 300)
+tide = TIDE(progress=False).fit(s[:, None] + rng.normal(size=(300, 1)), s)
+assert tide.information_.value > 0.02
+print("fitted")
+"""
+
+
+def run(*command, where, seconds=300):
+    plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(  # noqa: S603 - ours
+        [str(one) for one in command],
+        cwd=where,
+        env=plain,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dist")
+    code, _, said = run(sys.executable, "-m", "build", "--wheel", "--outdir", folder, CLONE, where=folder)
+    if code:
+        (pytest.fail if REQUIRED else pytest.skip)(f"no wheel was built, as where no package index is: {said[-300:]}")
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def fresh(wheel, tmp_path_factory):
+    """The programs of an environment that holds the wheel and what it needs."""
+    folder = tmp_path_factory.mktemp("fresh")
+    venv.create(folder / "venv", with_pip=True)
+    programs = folder / "venv" / "bin"
+    pip = (programs / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check")
+    code, _, said = run(*pip, "-c", CLONE / "constraints.txt", f"{wheel}[studio]", where=folder, seconds=600)
+    if code:
+        (pytest.fail if REQUIRED else pytest.skip)(f"the package index cannot be reached: {said[-300:]}")
+    return programs
+
+
+def test_the_wheel_holds_every_asset(wheel):
+    inside = set(zipfile.ZipFile(wheel).namelist())
+    kept = [path for path in (CLONE / "src").rglob("*") if path.suffix in {".jinja", ".css", ".js", ".json", ".svg"}]
+    assets = {str(path.relative_to(CLONE / "src")) for path in kept} | {"lowtide/py.typed"}
+    assert len(assets) > 20
+    assert not assets - inside
+
+
+def test_the_quick_start_runs_without_torch(fresh, tmp_path):
+    code, out, said = run(fresh / "python", "-c", START, where=tmp_path)
+    assert code == 0, said[-1000:]
+    assert "fitted" in out
+    assert 'pip install "lowtide[torch]"' in said  # the note
+
+
+def test_the_command_line_scans_and_writes_a_report_without_torch(fresh, tmp_path):
+    rows = "".join(f"{20 + k % 50},{'x' if k % 3 else 'y'},{'red' if k % 3 else 'blue'}\n" for k in range(200))
+    (tmp_path / "people.csv").write_text("age,town,vote\n" + rows)
+    asked = ("scan", "people.csv", "--secret", "vote", "--quiet", "--report", "scan.html")
+    code, out, said = run(fresh / "lowtide", *asked, where=tmp_path)
+    assert code == 0, said[-1000:]
+    assert "town" in out
+    assert (tmp_path / "scan.html").stat().st_size > 5_000
+
+
+def test_the_page_of_the_studio_loads(fresh, tmp_path):
+    command = [str(fresh / "lowtide"), "studio", str(tmp_path), "--port", "0", "--no-browser"]
+    plain = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {"PYTHONUNBUFFERED": "1"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(command, cwd=tmp_path, env=plain, **pipes) as served:  # noqa: S603 - ours
+        try:
+            until, place = time.monotonic() + 60, None
+            while place is None and time.monotonic() < until:
+                place = re.search(r"http://\S+", served.stdout.readline())
+            assert place is not None
+            page = urllib.request.urlopen(place[0], timeout=20).read().decode()  # noqa: S310 - our own server
+            assert "<title>" in page
+        finally:
+            served.terminate()
