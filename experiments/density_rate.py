@@ -19,7 +19,8 @@ import numpy as np
 import torch
 
 from lowtide import TIDE, worlds
-from lowtide.density.critics.base import Shape, initial_weights
+from lowtide.density.masking import Shape
+from lowtide.density.training import initial_weights
 from lowtide.interface import Estimate
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.theory.sample_size import tide, tide_error

@@ -23,10 +23,10 @@ from sklearn.model_selection import StratifiedKFold
 
 from lowtide import plan, release
 from lowtide.attack.panel import AttackReport, attack
-from lowtide.cli.commands import load_survey
 from lowtide.errors import LowtideError
 from lowtide.labels import read_classes
 from lowtide.report.console import parse_arguments, print_table, write_json
+from lowtide.table_files.survey import load_survey
 from lowtide.tables.encoder import TableEncoder, read_table
 from lowtide.types import Floats, Ints
 from table_frontiers import load

@@ -18,7 +18,8 @@ from lowtide.attack.panel import attack
 from lowtide.disclose.noise import KEY_BYTES, KeyedNoise
 from lowtide.errors import LowtideError
 from lowtide.interface import NATS_PER_BIT
-from lowtide.texts.encoder import TextEncoder, learn_similar
+from lowtide.texts.encoder import TextEncoder
+from lowtide.texts.learning import learn_similar
 from lowtide.texts.planner import TextSettings
 from lowtide.texts.policies import FixedTerms
 from lowtide.texts.rewriting import How, Rewriter, text_ids

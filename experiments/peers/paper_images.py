@@ -97,12 +97,11 @@ def fit_once(
 
 def bits(critic: PaperImages, images: Images, s: Ints) -> float:
     """The information the paper reports, Donsker–Varadhan's bound over all pairs of the images given, in bits."""
-    with torch.no_grad():
-        parts = [critic.scores(images.read(index)) for index in _batches(len(images))]
-    g = torch.cat(parts).clamp(-TRIM, TRIM).double()
-    prior = torch.from_numpy(np.bincount(s, minlength=g.shape[1]) / len(s))
-    joint = g[torch.arange(len(s)), torch.from_numpy(s)].mean()
-    return float(joint - (g.exp() @ prior).mean().log()) / NATS_PER_BIT
+    parts = [critic.scores(images.read(index)) for index in _batches(len(images))]
+    g = np.clip(np.concatenate(parts).astype(float), -TRIM, TRIM)
+    prior = np.bincount(s, minlength=g.shape[1]) / len(s)
+    joint = g[np.arange(len(s)), s].mean()
+    return float(joint - np.log((np.exp(g) @ prior).mean())) / NATS_PER_BIT
 
 
 def conditionals(critic: PaperImages, images: Images, *, show: bool | None = None) -> Floats32:
@@ -114,8 +113,8 @@ def conditionals(critic: PaperImages, images: Images, *, show: bool | None = Non
     with progress_bar("prefixes", len(images), show) as tick:
         for index in _batches(len(images)):
             with torch.no_grad(), fast():
-                g = critic.prefix_scores(images.read(index)).float().clamp(-TRIM, TRIM)
-            parts.append(g.diff(dim=1).numpy())
+                g = np.clip(critic.prefix_scores(images.read(index)), -TRIM, TRIM)
+            parts.append(np.diff(g, axis=1))
             tick(int(index[-1]) + 1)
     return np.concatenate(parts)
 

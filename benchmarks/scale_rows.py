@@ -1,0 +1,152 @@
+"""How a release grows with rows and processes: time and memory of plans that redact, add noise and draw anew."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from bench_redraw import draw, write_rows
+from lowtide import Plan, plan, release
+from lowtide.disclose.card import Feature, ReleaseCard
+from lowtide.disclose.certificate import certify_fixed
+from lowtide.engines.releasing import Scale, open_engine
+from lowtide.files import sha256_of
+from lowtide.table_files.formats import type_word
+from lowtide.tables.encoder import read_table
+from lowtide.tables.hider import TableHider
+from lowtide.tables.mechanism import TableMechanism
+from lowtide.tables.policies import FixedColumns
+from scale_worker import alone
+
+_SECRET = "sex"
+_SAMPLE = 600  # rows that the plans are made from
+_HIDDEN = ("age", "hours", "wage")
+PLANS = ("redact", "noise", "redraw")
+SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
+QUICK = (2_000, 20_000)
+_SHARD = 250_000  # rows, where shards are compared
+
+
+def make_plan(folder: Path, name: str, seed: int) -> Path:
+    """Save a plan, when it is first asked for; what those that hide three columns say of themselves, nobody reads."""
+    place = folder / name
+    if place.exists():
+        return place
+    sample = draw(10_000_000_000, _SAMPLE, seed)
+    if name == "redraw":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return plan(sample, _SECRET, policy="redraw", steps=20, seed=seed, progress=False).save(place)
+    rows, encoder = read_table(sample.drop_columns(["id", _SECRET]))
+    features = encoder.features()
+    hidden = np.isin(features.names, _HIDDEN)
+    kind: Literal["redact", "gaussian"] = "redact" if name == "redact" else "gaussian"
+    lam = None if kind == "redact" else 0.5
+    card = ReleaseCard(
+        mechanism=kind,
+        certificate=certify_fixed(0.1, [0.5, 0.5], ratios=np.zeros(len(hidden)), hidden=hidden),
+        features=tuple(map(Feature, features.names, hidden.astype(float).tolist())),
+        rows=_SAMPLE,
+        classes=2,
+        largest_class=0.5,
+        changed=float(hidden.mean()),
+    )
+    mechanism = TableMechanism.build(encoder, features, rows, kind=kind, lam=lam)
+    policy = FixedColumns(features, hidden, (), np.full(len(features), np.nan))
+    columns = {field.name: type_word(field.type) for field in sample.schema}
+    layout: dict[str, object] = {"columns": columns, "blank": ["id"], "kept": [], "utility": None}
+    return Plan("tables", _SECRET, layout, TableHider(policy, mechanism, card)).save(place)
+
+
+def exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
+    """The slope of log cost over log size between neighbours, where it is steepest."""
+    pairs = zip(sizes, sizes[1:], costs, costs[1:], strict=False)
+    return max(math.log(d / c) / math.log(b / a) for a, b, c, d in pairs)
+
+
+def file_of(folder: Path, rows: int, seed: int) -> Path:
+    """A file of so many people, written when it is first asked for, in row groups of 65,536."""
+    path = folder / f"{rows}.parquet"
+    if not path.exists():
+        write_rows(path, rows, seed)
+    return path
+
+
+def measure_rows(folder: Path, seed: int, *, name: str, quick: bool, most: int) -> list[dict[str, Any]]:
+    """Time and memory of a plan at every size, one process."""
+    sizes = [n for n in (QUICK if quick else SIZES) if n <= most]
+    made, runs = make_plan(folder, name, seed), []
+    for rows in sizes:
+        runs.append({"rows": rows, **alone(file_of(folder, rows, seed), made, folder / "out.parquet", ids="id")})
+    return [
+        {
+            "plan": name,
+            "rows": sizes[-1],
+            "microseconds a row": 1e6 * runs[-1]["processor"] / sizes[-1],
+            "exponent": exponent(sizes, [one["processor"] for one in runs]),
+            "memory ratio": runs[-1]["peak"] / runs[0]["peak"],
+            "peak, MB": runs[-1]["peak"],
+            "runs": runs,
+        }
+    ]
+
+
+def measure_workers(folder: Path, seed: int, *, quick: bool, most: int) -> list[dict[str, Any]]:
+    """What a second process gains, by the clock and by what the busier of the two has to do."""
+    rows = min(most, QUICK[-1] if quick else 1_000_000)
+    results = []
+    for name in PLANS:
+        source, made = file_of(folder, rows, seed), make_plan(folder, name, seed)
+        one = alone(source, made, folder / "out.parquet", ids="id")
+        single = sha256_of(folder / "out.parquet")
+        two = alone(source, made, folder / "out.parquet", ids="id", workers=2)
+        busier = max(two["own processor"], two["processor"] - two["own processor"])
+        results.append(
+            {
+                "plan": name,
+                "rows": rows,
+                "one process, s": one["seconds"],
+                "two processes, s": two["seconds"],
+                "speed-up by the clock": one["seconds"] / two["seconds"],
+                "one process, processor s": one["processor"],
+                "busier of two, processor s": busier,
+                "speed-up by processor time": one["processor"] / busier,
+                "same file": single == sha256_of(folder / "out.parquet"),
+            }
+        )
+    return results
+
+
+def measure_ray(folder: Path, seed: int, *, quick: bool, most: int) -> list[dict[str, Any]]:
+    """Two workers of Ray against two processes, on shards; the cluster is started before, and its start timed."""
+    rows, shard = (QUICK[-1], 5_000) if quick else (min(most, 1_000_000), _SHARD)
+    begun = time.perf_counter()
+    results = []
+    with open_engine(Scale(2, engine="ray")):
+        start = time.perf_counter() - begun
+        for name in PLANS:
+            source, made, out = file_of(folder, rows, seed), make_plan(folder, name, seed), folder / "ray"
+            local = alone(source, made, folder / "local", ids="id", workers=2, shards=shard)
+            shutil.rmtree(out, ignore_errors=True)
+            begun = time.perf_counter()
+            release(source, made, out, ids="id", progress=False, workers=2, shards=shard, engine="ray")
+            seconds = time.perf_counter() - begun
+            results.append(
+                {
+                    "plan": name,
+                    "rows": rows,
+                    "start of the cluster, s": start,
+                    "local, s": local["seconds"],
+                    "Ray, s": seconds,
+                    "throughput of Ray / local": local["seconds"] / seconds,
+                    "same files": sha256_of(folder / "local") == sha256_of(out),
+                }
+            )
+    return results

@@ -1,0 +1,175 @@
+"""Do the figures of an audit hold? Audits of laws whose every measure is known exactly.
+
+Rows of enumerable laws are audited as they are, again and again. For every measure of leakage: in how many audits its
+interval holds the exact figure. For every lower bound: in how many audits it lies above the exact figure, with the
+choice of the strongest attacker inside, and across all laws. The laws are in three groups: those that the rule for
+intervals was chosen on, some that decided between two rules for one kind of measure, and fresh ones.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import binom
+from sklearn.tree import DecisionTreeClassifier
+
+from kept_budgets import Case, independent, laws, table
+from lowtide.attack.lower_bound import LowerBound, audit_divergence
+from lowtide.attack.panel import AttackReport, attack
+from lowtide.auditing.measures import measure
+from lowtide.errors import LowtideError
+from lowtide.report.console import parse_arguments, print_table, write_json
+from lowtide.theory.measures import Lifts
+from lowtide.theory.shares import upper_limit
+from lowtide.worlds.base import EnumerableWorld
+
+_DESIGN = (  # the rule for intervals was chosen on these
+    "eight copies, weak to strong",
+    "a strong copy and three weak",
+    "three classes, strong",
+    "parity and a weak bit",
+    "a class of 10 %",
+)
+_SECOND = (  # these have decided between two rules for shares of rows, and nothing else
+    "six weak copies",
+    "60 categories, weak",
+    "60 categories, strong",
+    "weak parity",
+    "three classes, weak",
+)
+_NOTHING = "nothing to tell"
+_SEED = {"design": 0, "second": 1_000, "fresh": 20_000}  # added to the seed, so that no rows are drawn twice
+_LEAF = 20  # rows of a leaf of the tree
+_RUNS, _QUICK_RUNS = 50, 2
+_ROWS, _QUICK_ROWS = 2_000, 500
+_EPSILON = 0.1  # of the divergence
+_ORDERS = (0.5, 1.5, 2.0, 3.0, 4.0, 5.0, 8.0, 10.0, 16.0, 100.0)  # of Sibson's and Arimoto's information
+_STATED = 0.05  # how often a lower bound may lie above
+_FAILURE = 0.05  # of the upper limit of how often one does
+
+Tally = dict[str, list[bool]]
+
+
+def fresh_laws() -> dict[str, Case]:
+    """Laws that had no part in any choice."""
+    rng = np.random.default_rng(77)
+    grid = np.array(list(product(range(6), range(5))), dtype=np.float64)
+    steps = np.arange(20.0)[:, None]
+    trend = [binom.pmf(steps[:, 0], 19, share) for share in (0.4, 0.5)]
+    bits = np.array(list(product((0.0, 1.0), repeat=3)))
+    both = np.where(bits[:, 0] * bits[:, 1] > 0, 0.8, 0.35) * np.where(bits[:, 2] > 0, 1.1, 0.9)
+    rare = independent([np.array([[0.97, 0.03], [0.6, 0.4]]), np.array([[0.5, 0.5], [0.4, 0.6]])], [0.95, 0.05])
+    return {
+        "four classes, any law": Case(EnumerableWorld(grid, rng.dirichlet(np.full(120, 1.0)).reshape(4, 30))),
+        "a number, shifted": Case(EnumerableWorld(steps, 0.5 * np.array(trend))),
+        "both of two bits": Case(EnumerableWorld(bits, np.stack([1 - both, both]) / 8)),
+        "a class of 5 %, one value": Case(rare),
+    }
+
+
+def exact(joint: ArrayLike) -> dict[str, float]:
+    """The measures of a law (|S|, outcomes) and its divergence, by the keys of an audit."""
+    law = Lifts.of_joint(joint)
+    right = law.bayes_vulnerability()
+    forward, reverse = law.profile(_EPSILON)
+    return {
+        "information": law.information(),
+        "claimed_information": law.information(),
+        "bayes_vulnerability": right,
+        "bayes_leakage": float(np.log(right / law.prior.max())),
+        "maximal_leakage": law.maximal_leakage(),
+        **{f"sibson_{order:g}": law.sibson(order) for order in _ORDERS},
+        **{f"arimoto_{order:g}": law.arimoto(order) for order in _ORDERS},
+        "total_variation": law.total_variation(),
+        "chi_squared": law.chi_squared(),
+        "principal_inertia": float(law.principal_inertias()[0]),
+        **{f"principal_inertia_{k}": float(one) for k, one in enumerate(law.principal_inertias()[1:], start=2)},
+        **{f"pointwise_leakage_{e:g}": float(law.pointwise_leakage(e)) for e in (0.5, 1.0)},
+        **{f"pointwise_cost_{e:g}": float(law.pointwise_cost(e)) for e in (0.5, 1.0)},
+        "divergence, forward": float(forward),
+        "divergence, reverse": float(reverse),
+    }
+
+
+def audited(case: Case, rows: int, seed: int) -> tuple[AttackReport, LowerBound]:
+    """What an audit of fresh rows of a law rests on: attackers of two makes, and the divergence they prove.
+
+    A single tree is a strong attacker where rows have few different values, and a quick one.
+    """
+    x, s = case.world.sample(rows, seed)
+    tree = DecisionTreeClassifier(min_samples_leaf=_LEAF, random_state=seed)
+    options: dict[str, Any] = {"attackers": ["logistic regression", tree], "seed": seed, "curve": True}
+    report = attack(table(case, x), s, progress=False, **options)
+    return report, audit_divergence(report, _EPSILON, failure=_STATED, seed=seed)
+
+
+def compare(
+    report: AttackReport, divergence: LowerBound, truth: Mapping[str, float], inside: Tally, above: Tally
+) -> None:
+    """Note of each measure whether its interval holds the exact one, and of each lower bound whether it is above."""
+    found = measure(report)
+    for one in found:
+        if one.key not in truth:
+            raise LowtideError(f"no exact figure is known of the measure {one.key!r}; add it to `exact`")
+        inside.setdefault(one.key, []).append(one.estimate.low <= truth[one.key] <= one.estimate.high)
+        if one.rests == "held out":
+            above.setdefault(one.key, []).append(one.estimate.low > truth[one.key])
+    if not found:  # nothing was learnt: what stays is the interval of the attack
+        above.setdefault("information", []).append(report.headline.information.low > truth["information"])
+    for side, bound in (("forward", divergence.forward_max), ("reverse", divergence.reverse_max)):
+        above.setdefault(f"divergence, {side}", []).append(bound > truth[f"divergence, {side}"])
+
+
+def groups() -> dict[str, dict[str, Case]]:
+    """The laws, by what part they had in choosing the rule for intervals."""
+    known = laws()
+    return {
+        "design": {name: known[name] for name in _DESIGN},
+        "second": {name: known[name] for name in _SECOND},
+        "fresh": {**fresh_laws(), _NOTHING: known[_NOTHING]},
+    }
+
+
+def main() -> None:
+    """Audit, count, print and write."""
+    options = parse_arguments(__doc__ or "")
+    runs, rows = (_QUICK_RUNS, _QUICK_ROWS) if options.quick else (_RUNS, _ROWS)
+    inside, above = dict[str, dict[str, Tally]](), Tally()
+    for group, cases in groups().items():
+        inside[group] = {}
+        for name, case in cases.items():
+            truth, own = exact(case.world.joint), Tally()
+            for run in range(runs):
+                compare(*audited(case, rows, options.seed + _SEED[group] + run), truth, own, above)
+            inside[group][name] = own
+            print(f"{name}: {runs} audits", file=sys.stderr, flush=True)
+    for group, found in inside.items():
+        shown = [name for name in found if name != _NOTHING]  # of nothing, every figure is at the end of its range
+        keys = list(dict.fromkeys(key for name in shown for key in found[name]))
+        covered = [[key, *(_share(found[name].get(key, [])) for name in shown)] for key in keys]
+        title = f"Intervals that hold the exact figure, of {runs} audits of {rows:,} rows ({group} laws)"
+        print_table(title, ["measure", *shown], covered)
+    bounds = [[key, len(hits), sum(hits), _most(hits)] for key, hits in above.items()]
+    columns = ["lower bound", "audits", "above the exact figure", "of all audits at most"]
+    note = f"Stated: at most {_STATED:.0%}. The last column is an upper limit with {1 - _FAILURE:.0%} confidence."
+    print_table("Lower bounds that lie above the exact figure, all laws", columns, bounds, note=note)
+    if options.json is not None:
+        results: dict[str, Any] = {"inside": inside, "above": above, "rows": rows, "runs": runs}
+        write_json(options.json, results)
+
+
+def _share(hits: list[bool]) -> str:
+    return f"{np.mean(hits):.0%}" if hits else "-"
+
+
+def _most(hits: list[bool]) -> str:
+    return f"{float(upper_limit(sum(hits), len(hits), _FAILURE)):.1%}"
+
+
+if __name__ == "__main__":
+    main()
