@@ -18,6 +18,7 @@ FIRST = {
     "surface channels": 3799427792,
     "row order": 1539099074,
     "counted rows": 2429383084,
+    "sampled rows": 520984965,
     "utility": 3682253311,
     "table planning rows": 3964924996,
     "table planning sample": 3141116543,

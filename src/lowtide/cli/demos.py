@@ -20,7 +20,7 @@ _REDACTED = 0.06  # nats that a release with hidden columns may tell: what 944 r
 
 
 @dataclass(frozen=True)
-class _Walk:
+class _Tour:
     """What a demo asks of the verbs.
 
     Attributes:
@@ -42,8 +42,8 @@ class _Walk:
         return {**(self.every if verb != "release" else {}), **self.more.get(verb, {})}
 
 
-_WALKS = {
-    "table": _Walk(
+_TOURS = {
+    "table": _Tour(
         "election",
         "vote",
         "shared.csv",
@@ -54,7 +54,7 @@ _WALKS = {
             "audit": {"utility": "income"},
         },
     ),
-    "faces": _Walk(
+    "faces": _Tour(
         "faces",
         "smile",
         "shared",
@@ -65,7 +65,7 @@ _WALKS = {
             "audit": {"attackers": ["edges", "oriented gradients", "local patterns"]},
         },
     ),
-    "texts": _Walk(
+    "texts": _Tour(
         "posts",
         "home",
         "shared.csv",
@@ -77,33 +77,33 @@ _WALKS = {
 
 def demo(said: arguments.DemoArguments, _: dict[str, Any]) -> None:
     """Scan, plan, release and audit the data of a demo; ends with the path of the report."""
-    walk = _WALKS[said.kind]
+    tour = _TOURS[said.kind]
     folder = said.out or Path("out/demo" if said.kind == "table" else f"out/demo-{said.kind}")
     check_outputs({}, {"--json": said.json}, folders={"--out": folder})
     folder.mkdir(parents=True, exist_ok=True)
-    data, place, shared = folder / DEMOS[walk.data].file, folder / "plan.lowtide", folder / walk.shared
+    data, place, shared = folder / DEMOS[tour.data].file, folder / "plan.lowtide", folder / tour.shared
     if shared.is_dir():
         raise LowtideError(f"{shared} holds the release of an earlier run; remove it, or choose another --out")
     if not data.is_dir():
-        make_demo(walk.data, folder)
+        make_demo(tour.data, folder)
     run: dict[str, Any] = {"seed": said.seed, "progress": show_progress(said.quiet)}
     out.rule("scan")
-    found = verbs.scan(data, walk.secret, **run, **walk.options("scan"))
+    found = verbs.scan(data, tour.secret, **run, **tour.options("scan"))
     print_tables(found.tables())
     out.rule("plan")
-    made = verbs.plan(data, walk.secret, **run, **_budgeted(said, walk))
+    made = verbs.plan(data, tour.secret, **run, **_budgeted(said, tour))
     print_plan(made)
     made.save(place)
     note(f"keep {place.name} inside: {made.view.private}")
     out.rule("release")
-    done = verbs.release(data, place, shared, progress=run["progress"], **walk.options("release"))
+    done = verbs.release(data, place, shared, progress=run["progress"], **tour.options("release"))
     say(str(done))
     out.rule("audit")
-    audited = verbs.audit(shared, data, walk.secret, plan=made, **run, **walk.options("audit"))
+    audited = verbs.audit(shared, data, tour.secret, plan=made, **run, **tour.options("audit"))
     print_audit(audited)
     results = {"scan": found, "plan": made, "card": done, "audit": audited}
     if said.kind == "table":
-        results |= _beside_redaction(data, folder, walk, run, audited, done)
+        results |= _beside_redaction(data, folder, tour, run, audited, done)
     written = audited.write_report(folder / "report.html", figures=folder / "figures", scan=found)
     emit_json(said.json, lambda: {name: result.to_json() for name, result in results.items()})
     out.rule("files")
@@ -112,9 +112,9 @@ def demo(said: arguments.DemoArguments, _: dict[str, Any]) -> None:
     say(f"report: {(folder / 'report.html').resolve()}", bold=True)
 
 
-def _budgeted(said: arguments.DemoArguments, walk: _Walk) -> dict[str, Any]:
+def _budgeted(said: arguments.DemoArguments, tour: _Tour) -> dict[str, Any]:
     """The options of the plan: a budget that was given takes the place of the share that is kept."""
-    options = walk.options("plan")
+    options = tour.options("plan")
     if said.budget is not None:
         options.pop("kept", None)
         options["budget"] = said.budget
@@ -124,15 +124,15 @@ def _budgeted(said: arguments.DemoArguments, walk: _Walk) -> dict[str, Any]:
 
 
 def _beside_redaction(
-    data: Path, folder: Path, walk: _Walk, run: dict[str, Any], redrawn: AuditReport, release: Release
+    data: Path, folder: Path, tour: _Tour, run: dict[str, Any], redrawn: AuditReport, release: Release
 ) -> dict[str, Any]:
     """Hide columns of the same table, attack that release as well, and print both ways side by side."""
     out.rule("redraw beside redaction")
-    options = {**walk.options("plan"), "policy": "fixed", "mechanism": "redact", "budget": _REDACTED}
-    made: Plan = verbs.plan(data, walk.secret, **run, **options)
+    options = {**tour.options("plan"), "policy": "fixed", "mechanism": "redact", "budget": _REDACTED}
+    made: Plan = verbs.plan(data, tour.secret, **run, **options)
     place = made.save(folder / "redaction.lowtide")
     done = verbs.release(data, place, folder / "redacted.csv", progress=run["progress"])
-    audited = verbs.audit(folder / "redacted.csv", data, walk.secret, plan=made, **run, **walk.options("audit"))
+    audited = verbs.audit(folder / "redacted.csv", data, tour.secret, plan=made, **run, **tour.options("audit"))
     rows = [
         [
             way,
