@@ -21,16 +21,26 @@ from lowtide.report.console import parse_arguments, print_tables, write_json
 from lowtide.table_files.survey import load_survey
 from lowtide.types import Floats
 
-SHOWN = {"party": "party", "own_place": "self", "clinton_place": "Clinton", "age": "age", "income": "income"}
+SHOWN = {"party": "party", "own_place": "own view", "clinton_place": "Clinton is", "age": "age", "educ": "school"}
+PARTIES = ("strong D", "D", "leans D", "neither", "leans R", "R", "strong R")
+VIEWS = ("far left", "left", "mid left", "middle", "mid right", "right", "far right")
+SCHOOLS = ("grade", "grade +", "high", "high +", "associate", "college", "master")
+WORDS = {  # what the codes of the study mean
+    "party": dict(enumerate(PARTIES)),
+    "own_place": dict(enumerate(VIEWS, 1)),
+    "clinton_place": dict(enumerate(VIEWS, 1)),
+    "educ": dict(enumerate(SCHOOLS, 1)),
+}
 ROWS = 7  # of the file, the first ones
-_CELL, _HIGH, _TOP = 66, 30, 100  # pixels: of a cell, and above the tables
-_LEFT, _RIGHT, _ODDS = 24, 424, 824  # pixels: where the three parts begin
-_WIDTH, _HEIGHT = 1080, 350
+_CELL, _HIGH, _TOP = 72, 30, 100  # pixels: of a cell, and above the tables
+_LEFT, _RIGHT, _ODDS = 24, 440, 856  # pixels: where the three parts begin
+_WIDTH, _HEIGHT = 1128, 350
 _MOST = 0.5  # nats: a cell that tells as much, or more, has the full colour
 _STYLE = """
-text{font:14px system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;fill:#1c2b33}
+text{font:13px system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;fill:#1c2b33}
 .head,.small{font-size:12.5px;fill:#51636d}.title{font-size:16px;font-weight:600}
-.big{font-size:28px;font-weight:650}.grid{fill:none;stroke:#d5dee3}.drawn{fill:#dcedf2;stroke:#12607a;stroke-width:1.5}
+.big{font-size:24px;font-weight:650}.grid{fill:none;stroke:#d5dee3}.drawn{fill:#dcedf2;stroke:#12607a;stroke-width:1.5}
+.arrow{fill:none;stroke:#93a4ad;stroke-width:2}
 .before{fill:#b3402a}.after{fill:#12607a}.rail{fill:#edf2f4}.blind{stroke:#1c2b33;stroke-width:1.5;stroke-dasharray:4 3}
 """
 
@@ -81,14 +91,15 @@ def _told(density: Density, rows: Any) -> Floats:
 
 def _picture(clean: Any, shared: Any, told: Floats, odds: Odds, changed: float) -> str:
     parts = [
-        *_table(_LEFT, "What each answer tells about the vote", clean, [_shade(row) for row in told]),
-        *_table(_RIGHT, f"The release: {changed:.0%} drawn anew", shared, _marks(clean, shared)),
+        *_table(_LEFT, "A survey: what gives the vote away", clean, [_shade(row) for row in told]),
+        *_table(_RIGHT, f"Its release: {changed:.0%} of answers redrawn", shared, _marks(clean, shared)),
         *_odds(odds),
+        *(_arrow(x) for x in (_RIGHT, _ODDS)),
     ]
     below = _TOP + ROWS * _HIGH + 26
     parts += [
-        _text(_LEFT, below, "the redder, the more it gives the person's vote away", "small"),
-        _text(_RIGHT, below, "outlined here only: a reader cannot tell which", "small"),
+        _text(_LEFT, below, "the redder, the more the answer reveals", "small"),
+        _text(_RIGHT, below, "blue: redrawn; whoever gets the file cannot tell which", "small"),
     ]
     frame = Markup(
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {} {}" role="img" aria-label="{}">{}{}{}</svg>\n'
@@ -100,6 +111,12 @@ def _picture(clean: Any, shared: Any, told: Floats, odds: Odds, changed: float) 
 
 def _text(x: float, y: float, words: str, look: str = "", anchor: str = "start") -> Markup:
     return Markup('<text x="{}" y="{}" class="{}" text-anchor="{}">{}</text>').format(x, y, look, anchor, words)
+
+
+def _arrow(x: float) -> Markup:
+    """From one part to the next, which begins at x."""
+    y = _TOP + ROWS * _HIGH / 2
+    return Markup('<path d="M{} {}h22m-7 -6l7 6l-7 6" class="arrow"/>').format(x - 41, y)
 
 
 def _shade(row: Floats) -> list[str]:
@@ -119,27 +136,30 @@ def _table(left: int, title: str, rows: Any, looks: list[list[str]]) -> Iterator
     for k, name in enumerate(SHOWN.values()):
         yield _text(left + k * _CELL + _CELL / 2, _TOP - 12, name, "head", "middle")
     for i, (values, row) in enumerate(zip(rows[list(SHOWN)].to_numpy(), looks, strict=True)):
-        for k, (value, look) in enumerate(zip(values, row, strict=True)):
+        for k, (name, value, look) in enumerate(zip(SHOWN, values, row, strict=True)):
             x, y = left + k * _CELL, _TOP + i * _HIGH
             cell = Markup('<rect x="{}" y="{}" width="{}" height="{}" {}/>')
             yield cell.format(x + 1, y + 1, _CELL - 2, _HIGH - 2, Markup(look))  # noqa: S704 - ours
-            yield _text(x + _CELL / 2, y + 20, f"{value:g}", "", "middle")
+            words = WORDS.get(name, {}).get(value, f"{value:g}")
+            yield _text(x + _CELL / 2, y + 20, words, "", "middle")
 
 
 def _odds(odds: Odds) -> Iterator[Markup]:
-    """Two bars: how often a fresh attacker guesses right, and where a blind guess stands."""
-    yield _text(_ODDS, 40, "A fresh attacker is right", "title")
+    """Two bars: how often an attacker guesses right, and where a blind guess stands."""
+    yield _text(_ODDS, 40, "An attacker guesses the vote", "title")
+    yield _text(_ODDS, _TOP - 12, "trained on each, tested on others", "head")
     wide = _WIDTH - _ODDS - 24
-    for k, (name, share) in enumerate((("before", odds.before), ("after", odds.after))):
+    bars = (("before", "right, from the survey", odds.before), ("after", "right, from the release", odds.after))
+    for k, (look, name, share) in enumerate(bars):
         y = _TOP + k * 92
         bar = Markup('<rect x="{}" y="{}" width="{:.1f}" height="14" rx="3" class="{}"/>')
         yield _text(_ODDS, y + 22, f"{share:.0%}", "big")
         yield _text(_ODDS + wide, y + 22, name, "small", "end")
         yield bar.format(_ODDS, y + 34, wide, "rail")
-        yield bar.format(_ODDS, y + 34, wide * share, name)
+        yield bar.format(_ODDS, y + 34, wide * share, look)
         x = _ODDS + wide * odds.blind
         yield Markup('<line x1="{0:.1f}" x2="{0:.1f}" y1="{1}" y2="{2}" class="blind"/>').format(x, y + 29, y + 53)
-    yield _text(_ODDS, _TOP + ROWS * _HIGH + 26, f"dashed: a blind guess, {odds.blind:.0%}", "small")
+    yield _text(_ODDS, _TOP + ROWS * _HIGH + 26, f"dashed: a blind guess is right {odds.blind:.0%}", "small")
 
 
 if __name__ == "__main__":

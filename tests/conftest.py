@@ -19,6 +19,7 @@ settings.load_profile("lowtide")
 
 # Files that were measured to take longest: workers that start with these do not wait for one of them at the end.
 SLOWEST = (
+    "test_wheel.py",
     "cli/test_images.py",
     "images/test_density.py",
     "test_golden.py",

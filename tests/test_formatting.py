@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lowtide.auditing.report import audit_samples
-from lowtide.density.artefact import Density
+from lowtide.density.artefact import Density, FitReport
 from lowtide.density.critics.bag import Bag
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_fixed
@@ -16,13 +16,14 @@ from lowtide.features import one_per_column
 from lowtide.formatting import html_of, html_of_markdown, in_ascii, interval, number, percents, text_of
 from lowtide.images.encoder import Grid
 from lowtide.images.scan import ImageScan
-from lowtide.interface import Attack, Estimate, TextTable
+from lowtide.interface import Attack, Estimate, Guarantee, TextTable
 from lowtide.labels import Classes
 from lowtide.tables.scan import Column, FeatureLeak, TableScan
 from lowtide.texts.encoder import TextEncoder
 from lowtide.texts.explaining import explain
 from lowtide.texts.scan import TermTable, TextScan
 from lowtide.texts.terms import TermOptions, Vocabulary
+from lowtide.vectors import VectorTIDE
 from lowtide.worlds import redundant_bit
 
 HOSTILE = '<script>alert("x")</script>'
@@ -53,12 +54,21 @@ def a_text_scan():
     return TextScan(around(0.4), table, 1200, float(np.log(2)), None, "region")
 
 
-def an_explanation(text="we saw the harbour & <b>\x1b[31mfennel"):
+def a_density():
     vocabulary = Vocabulary(("harbour", "fennel"), TermOptions())
     encoder = TextEncoder(vocabulary, np.full((2, 2), -1, dtype=np.int32))
     critic = Bag(np.arange(2), "counts", {"u": np.array([[1.0, -1.0], [-0.3, 0.3]], dtype=np.float32)})
-    density = Density(Classes(LABELS, np.array([0.5, 0.5])), one_per_column(2), critic, 30.0, encoder)
-    return explain(density, text, budget=0.1)
+    report = FitReport("terms", converged=True, held_out=around(0.3), training=0.4)
+    return Density(Classes(LABELS, np.array([0.5, 0.5])), one_per_column(2), critic, 30.0, encoder, report)
+
+
+def a_density_of_pairs():
+    columns = (np.random.default_rng(0).normal(size=(100, k)) for k in (3, 2))
+    return VectorTIDE(max_steps=5, progress=False).fit(*columns).artefact
+
+
+def an_explanation(text="we saw the harbour & <b>\x1b[31mfennel"):
+    return explain(a_density(), text, budget=0.1)
 
 
 def a_card():
@@ -88,6 +98,10 @@ RESULTS = {
     "card": a_card,
     "audit": an_audit,
     "estimate": lambda: around(-0.001),
+    "attack": lambda: Attack(HOSTILE, "release", "release", *[around(0.6)] * 3),
+    "guarantee": lambda: Guarantee(0.5, 0.01),
+    "density": a_density,
+    "density of pairs": a_density_of_pairs,
 }
 
 
@@ -144,6 +158,12 @@ class TestInANotebook:
         assert text.strip()
         assert "\x1b" not in text
         assert "object at 0x" not in text
+
+
+def test_a_density_shows_no_label_and_no_term():
+    for shown in (repr(a_density()), str(a_density()), a_density()._repr_html_()):
+        assert not {*LABELS, "harbour", "fennel"} & set(re.findall(r"\w+", shown))
+        assert "0.3000" in shown
 
 
 @pytest.mark.parametrize(

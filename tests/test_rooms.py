@@ -25,6 +25,7 @@ ROOMS = (
     "features",
     "bundles",
     "options",
+    "doc_links",
     "modalities",
     "theory",
     "worlds",

@@ -1,9 +1,10 @@
-"""The wheel in a fresh environment outside the clone, without PyTorch: the quick start, a scan, the studio's page."""
+"""The wheel in a fresh environment outside the clone: quick start, demo and studio, without PyTorch and with it."""
 
 import os
 import re
 import subprocess
 import sys
+import sysconfig
 import time
 import urllib.request
 import venv
@@ -15,21 +16,21 @@ import pytest
 CLONE = Path(__file__).parents[1]
 REQUIRED = bool(os.environ.get("CI")) or os.environ.get("LOWTIDE_BROWSER") == "required"
 START = """
-import sys, time
+import time
 before = time.perf_counter()
 import lowtide
 took = time.perf_counter() - before
-assert "site-packages" in lowtide.__file__, lowtide.__file__
 assert took < 0.3, took
-from lowtide import TIDE, LowtideError, extras
-assert not extras.has_torch()
-import numpy as np
-rng = np.random.default_rng(0)
-s = rng.integers(0, 2, 300)
-tide = TIDE(progress=False).fit(s[:, None] + rng.normal(size=(300, 1)), s)
-assert tide.information_.value > 0.02
-print("fitted")
+assert "site-packages" in lowtide.__file__, lowtide.__file__
+from lowtide import extras
+print("torch" if extras.has_torch() else "no torch")
 """
+
+
+def quick_start():
+    """The Python block of the README, with where Lowtide and PyTorch are."""
+    blocks = re.findall(r"^```python\n(.*?)^```", (CLONE / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    return START + "\n".join(blocks)
 
 
 def run(*command, where, seconds=300):
@@ -62,10 +63,20 @@ def fresh(wheel, tmp_path_factory):
     venv.create(folder / "venv", with_pip=True)
     programs = folder / "venv" / "bin"
     pip = (programs / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check")
-    code, _, said = run(*pip, "-c", CLONE / "constraints.txt", f"{wheel}[studio]", where=folder, seconds=600)
+    code, _, said = run(*pip, "-c", CLONE / "constraints.txt", f"{wheel}[demo,studio]", where=folder, seconds=600)
     if code:
         (pytest.fail if REQUIRED else pytest.skip)(f"the package index cannot be reached: {said[-300:]}")
     return programs
+
+
+@pytest.fixture(scope="module")
+def with_torch(fresh, tmp_path_factory):
+    """The same environment, which borrows PyTorch, and nothing that it has itself, from that of the tests."""
+    folder = tmp_path_factory.mktemp("torch") / "venv"
+    venv.create(folder)
+    places = [sysconfig.get_path("purelib", vars={"base": str(one)}) for one in (folder, fresh.parent)]
+    Path(places[0], "borrowed.pth").write_text(f"{places[1]}\n{sysconfig.get_path('purelib')}\n")
+    return folder / "bin" / "python"
 
 
 def test_the_wheel_holds_every_asset(wheel):
@@ -77,10 +88,31 @@ def test_the_wheel_holds_every_asset(wheel):
 
 
 def test_the_quick_start_runs_without_torch(fresh, tmp_path):
-    code, out, said = run(fresh / "python", "-c", START, where=tmp_path)
+    code, out, said = run(fresh / "python", "-c", quick_start(), where=tmp_path)
     assert code == 0, said[-1000:]
-    assert "fitted" in out
+    assert out.startswith("no torch")
+    assert "An attacker guesses the vote right" in out
     assert 'pip install "lowtide[torch]"' in said  # the note
+
+
+def test_the_quick_start_runs_with_torch(with_torch, tmp_path):
+    code, out, said = run(with_torch, "-c", quick_start(), where=tmp_path)
+    assert code == 0, said[-1000:]
+    assert out.startswith("torch")
+    assert "lowtide[torch]" not in said
+
+
+def test_the_demo_of_a_table_runs_without_torch(fresh, tmp_path):
+    code, out, said = run(fresh / "lowtide", "demo", "--quiet", where=tmp_path)
+    assert code == 0, said[-1000:]
+    assert (tmp_path / "out" / "demo" / "report.html").stat().st_size > 50_000
+    assert "redraw beside redaction" in out
+
+
+def test_the_demo_of_texts_runs_with_torch(with_torch, tmp_path):
+    code, _, said = run(with_torch, "-m", "lowtide", "demo", "texts", "--quiet", where=tmp_path)
+    assert code == 0, said[-1000:]
+    assert (tmp_path / "out" / "demo-texts" / "report.html").stat().st_size > 50_000
 
 
 def test_the_command_line_scans_and_writes_a_report_without_torch(fresh, tmp_path):

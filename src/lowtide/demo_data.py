@@ -119,12 +119,12 @@ def _posts(place: Path) -> None:
         written.add(text)
         return text
 
+    people = [(f"writer{person:02d}", ("coast", "hills")[person % 2]) for person in range(_PEOPLE)]
+    posted = [(one(home), writer, home) for writer, home in people for _ in range(_POSTS_EACH)]
     with place.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         rows.writerow(["post", "author", "home"])
-        for person in range(_PEOPLE):
-            home = ("coast", "hills")[person % 2]
-            rows.writerows([one(home), f"writer{person:02d}", home] for _ in range(_POSTS_EACH))
+        rows.writerows(posted[k] for k in rng.permutation(len(posted)))  # in turn, their order would tell the home
 
 
 if __name__ == "__main__":

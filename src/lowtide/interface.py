@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -66,6 +67,12 @@ class Guarantee:
         """
         return self.delta >= max(0.0, 1.0 - math.exp(min(self.epsilon, 700.0)) * prior)
 
+    def __str__(self) -> str:
+        return f"the divergence at ε = {self.epsilon:g} is at most {self.delta:.4g}"
+
+    def _repr_html_(self) -> str:
+        return f"<span>{self}</span>"
+
 
 _METRICS = {"accuracy": "accuracy", "auc": "AUC", "information": "information"}
 
@@ -89,6 +96,16 @@ class Attack:
     accuracy: Estimate
     auc: Estimate
     information: Estimate
+
+    def __str__(self) -> str:
+        learnt = "that learnt from nothing" if self.trained_on == "nothing" else f"trained on the {self.trained_on}"
+        return (
+            f"{self.attacker}, {learnt}, on the {self.target}: accuracy {self.accuracy}, AUC {self.auc}, "
+            f"{self.information} nats"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<span>{html.escape(str(self))}</span>"
 
 
 def strongest(attacks: Sequence[Attack]) -> Attack:

@@ -1,5 +1,7 @@
 """TIDE is a scikit-learn citizen."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from lowtide import TIDE, worlds
+from lowtide import TIDE, Obfuscator, doc_links, worlds
+from lowtide.vectors import VectorTIDE
 
 QUICK = {"max_steps": 40, "folds": 2}
 
@@ -46,3 +49,14 @@ def test_set_output_names_the_classes(sample):
     assert list(out.columns) == ["density_no", "density_yes"]
     np.testing.assert_allclose(out.to_numpy(), tide.density(pd.DataFrame(sample.x, columns=list("abc"))))
     assert list(tide.feature_names_in_) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("estimator", [TIDE(), Obfuscator(TIDE()), VectorTIDE()], ids=lambda one: type(one).__name__)
+def test_a_diagram_links_to_the_documentation_where_the_distribution_names_it(estimator, monkeypatch):
+    assert estimator._get_doc_link() == ""  # no address is named
+    monkeypatch.setattr(doc_links, "site", lambda: "https://lowtide.test/")
+    page = estimator._get_doc_link()
+    assert page.startswith("https://lowtide.test/reference/api.html#lowtide.")
+    assert page in estimator._repr_html_()
+    shown = (Path(__file__).parents[2] / "docs" / "reference" / "api.md").read_text()
+    assert f"autoclass:: {page.partition('#')[2]}\n" in shown  # the entry is there

@@ -76,7 +76,7 @@ def reported(verb: Callable[P, R]) -> Callable[P, R]:
         try:
             with _ending_tidily(), warnings.catch_warnings():
                 warnings.filterwarnings("always", category=UserWarning)
-                warnings.showwarning = _note_warning
+                warnings.showwarning = _notes_once()
                 return verb(*args, **kwargs)
         except _Ended as error:
             err.print(endings.STOPPED, soft_wrap=True)
@@ -153,9 +153,16 @@ def _complain(text: str) -> None:
     err.print(Text.assemble(("error:", "bold red"), f" {_one_line(text)}"), soft_wrap=True)
 
 
-def _note_warning(message: Warning | str, *_: object, **__: object) -> None:
-    """In place of Python's own `showwarning`, which quotes files and lines of the program."""
-    note(str(message))
+def _notes_once() -> Callable[..., None]:
+    """In place of Python's own `showwarning`, which quotes files and lines: notes, each printed once in a command."""
+    printed: set[str] = set()
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        if str(message) not in printed:
+            printed.add(str(message))
+            note(str(message))
+
+    return show
 
 
 @contextmanager

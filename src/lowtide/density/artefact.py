@@ -17,7 +17,8 @@ from lowtide.density.critics.base import Array, Critic, Disclosures, Masked, nor
 from lowtide.density.objectives import information_of
 from lowtide.extras import sparse
 from lowtide.features import Features
-from lowtide.interface import Estimate
+from lowtide.formatting import html_of, interval, text_of
+from lowtide.interface import Estimate, TextTable
 from lowtide.labels import Classes, Label
 from lowtide.types import Floats, Floats32, Ints
 
@@ -117,7 +118,16 @@ class FitReport:
         return self.held_out is not None and self.training > self.held_out.high
 
 
-@dataclass(frozen=True)
+def described(critic: str, trim: float, report: FitReport | None, **more: object) -> TextTable:
+    """A fitted density in a few lines: what it is asked about, its critic, and how much it found."""
+    about = [(name.replace("_", " "), str(value)) for name, value in more.items()]
+    about.append(("critic", critic if report is None else report.chosen))
+    if report is not None and report.held_out is not None:
+        about.append(("information, held out", f"{interval(report.held_out)} nats"))
+    return TextTable("An information density", ("", ""), (*about, ("answers", f"within ±{trim:g} nats")))
+
+
+@dataclass(frozen=True, repr=False)
 class Density:
     """Estimated information densities of a finite secret, for any partially observed row, in nats.
 
@@ -141,6 +151,17 @@ class Density:
     def __call__(self, x: Any) -> Floats:
         """`i(s; x)`, (n, |S|)."""
         return self.density(x)
+
+    def table(self) -> TextTable:
+        """What it is asked about and how well it was fitted, without a value of the data or a label of the secret."""
+        asked = {"kind": self.encoder.kind, "features": len(self.features), "classes": len(self.classes.labels)}
+        return described(self.critic.kind, self.trim, self.report, **asked)
+
+    def __repr__(self) -> str:
+        return text_of([self.table()])
+
+    def _repr_html_(self) -> str:
+        return html_of([self.table()])
 
     def density(self, x: Any) -> Floats:
         """`i(s; x)` for every row and class, (n, |S|)."""

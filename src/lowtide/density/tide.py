@@ -16,6 +16,7 @@ from lowtide.checks import count, one_of, within
 from lowtide.density.artefact import Attribution, Density, FitReport, TermConditionals
 from lowtide.density.fitting import fit_density
 from lowtide.density.objectives import OBJECTIVES, Options
+from lowtide.doc_links import Documented
 from lowtide.features import Features
 from lowtide.interface import Estimate
 from lowtide.splits import derived_seed
@@ -27,7 +28,7 @@ Recipe = Literal["lowtide", "paper"]
 RECIPES: tuple[Recipe, ...] = ("lowtide", "paper")
 
 
-class TIDE(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class TIDE(Documented, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Estimate how much each feature of each sample tells about a secret (paper, Eq. 20).
 
     `fit(X, s)` yields a frozen `Density` in `artefact`, which the methods below ask. All densities are in nats. For a

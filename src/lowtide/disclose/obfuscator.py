@@ -19,13 +19,14 @@ from lowtide.disclose.certificate import PolicyName
 from lowtide.disclose.noise import open_noise
 from lowtide.disclose.rehearsal import Goal, Planner, Task
 from lowtide.disclose.standing import Standing
+from lowtide.doc_links import Documented
 from lowtide.errors import note
 from lowtide.progress import progress_bar
 from lowtide.protocols import Modality
 from lowtide.training import computing_on
 
 
-class Obfuscator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class Obfuscator(Documented, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Hide what tells a secret, and only that: columns of tables, patches of images, words of texts.
 
     `fit(X, s)` learns from reference data which features to hide, attacks a rehearsal of the release afresh, and

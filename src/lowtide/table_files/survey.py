@@ -25,7 +25,7 @@ def load_survey() -> pa.Table:
     try:
         from statsmodels.datasets import anes96  # noqa: PLC0415 - an extra
     except ImportError as error:
-        raise LowtideError("the demo needs statsmodels, which is not there: pip install lowtide[demo]") from error
+        raise LowtideError("the demo needs statsmodels, which is not there: pip install 'lowtide[demo]'") from error
     frame = anes96.load_pandas().data.drop(columns=list(_LEFT_OUT)).rename(columns=_NAMES)
     whole = [name for name in frame.columns if (frame[name] == frame[name].round()).all()]
     return pa.Table.from_pandas(frame.astype(dict.fromkeys(whole, "int64")), preserve_index=False)

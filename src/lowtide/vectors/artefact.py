@@ -16,12 +16,13 @@ from numpy.typing import ArrayLike
 
 from lowtide.bundles import read_bundle, write_bundle
 from lowtide.checks import LowtideError, check_shape
-from lowtide.density.artefact import FitReport, read_report
+from lowtide.density.artefact import FitReport, described, read_report
 from lowtide.density.critics.base import Array
 from lowtide.density.critics.paper import answer, layers
 from lowtide.density.objectives import mean_with_interval
 from lowtide.extras import torch
-from lowtide.interface import Estimate
+from lowtide.formatting import html_of, text_of
+from lowtide.interface import Estimate, TextTable
 from lowtide.tables.encoder import TableEncoder, read_encoder
 from lowtide.types import Floats
 from lowtide.vectors.columns import Hermite, NormalColumn, Normaliser, Parts, Separable, Sum, Zero, read_vector
@@ -183,7 +184,7 @@ class PaperPairs:
 _CRITICS: dict[str, type[PairCritic]] = {critic.kind: critic for critic in (PaperPairs, Structured)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PairDensity:
     """Estimated information densities of a vector-valued secret, in nats.
 
@@ -199,6 +200,17 @@ class PairDensity:
     def __call__(self, x: Any, s: ArrayLike) -> Floats:
         """`i(s; x)` of each pair, (n,)."""
         return self.density(x, s)
+
+    def table(self) -> TextTable:
+        """What it is asked about and how well it was fitted."""
+        asked = {"columns": self.encoder.inputs, "numbers_of_the_secret": self.dimension}
+        return described(self.critic.kind, self.trim, self.report, **asked)
+
+    def __repr__(self) -> str:
+        return text_of([self.table()])
+
+    def _repr_html_(self) -> str:
+        return html_of([self.table()])
 
     def density(self, x: Any, s: ArrayLike) -> Floats:
         """`i(s; x)` of each pair, (n,), within ±trim."""

@@ -21,6 +21,7 @@ from lowtide.density.artefact import FitReport
 from lowtide.density.fitting import train_paper
 from lowtide.density.objectives import OBJECTIVES, Options, mean_with_interval
 from lowtide.density.tide import RECIPES, Recipe, read_seed, warn_if_overfitted
+from lowtide.doc_links import Documented
 from lowtide.extras import need_torch, optional
 from lowtide.interface import Estimate
 from lowtide.progress import progress_bar
@@ -50,7 +51,7 @@ _LEAST_ROWS = 10  # two for each network; with fewer, nothing could be held out
 _LEAST_FITTED = 4  # rows
 
 
-class VectorTIDE(BaseEstimator):  # type: ignore[misc]
+class VectorTIDE(Documented, BaseEstimator):  # type: ignore[misc]
     """Estimate how much each row tells about a secret that is a vector of numbers.
 
     `fit(X, S)` yields a frozen `PairDensity` in `artefact`. All densities are in nats, and of pairs of whole rows.
