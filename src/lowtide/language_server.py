@@ -13,9 +13,9 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lowtide import verbs
 from lowtide.density.artefact import Density
 from lowtide.errors import LowtideError
+from lowtide.warning import warn
 
 if TYPE_CHECKING:
     from lsprotocol.types import Diagnostic, Range
@@ -44,7 +44,7 @@ class EditorMark:
 
 def marks_of(text: str, density: Density, budget: float | str) -> list[EditorMark]:
     """What to underline in a text, in reading order."""
-    found = verbs.warn(text, density, budget=budget)
+    found = warn(text, density, budget=budget)
     remedy = found.remedy.words if found.remedy is not None else ()
     gone = [place for word in found.words if word.term in remedy for place in word.places]
     about = found.labels[found.about]

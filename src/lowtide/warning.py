@@ -12,6 +12,7 @@ from lowtide.disclose.history import History, in_nats, told_before
 
 if TYPE_CHECKING:
     from lowtide.density.tide import TIDE
+    from lowtide.texts.proposals import Rewriter
 
 _BUDGET = 0.5  # nats about any class, for one text
 
@@ -22,6 +23,7 @@ def warn(
     *,
     budget: float | str | None = _BUDGET,
     history: History | None = None,
+    rewriter: "Rewriter | None" = None,
     seed: int = 0,
 ) -> Any:
     """Which words of one text give its writer away, before it is posted. Nothing leaves the machine.
@@ -31,6 +33,8 @@ def warn(
         model: a density of texts, a `TIDE` fitted to texts, or where a density was saved.
         budget: what the text may tell about any class: nats, or `"0.7bits"`; `None` looks for no remedy.
         history: earlier texts, a file with one on each line, or the nats they told: the budget is then about all.
+        rewriter: is given the text and the words to avoid where it is over the budget, and returns rewordings, such as
+            those of a local language model; each is judged, and `proposals` says which may be used.
         seed: of the random orders of the order-free shares.
 
     Returns:
@@ -42,4 +46,9 @@ def warn(
         density = model if isinstance(model, Density) else model.artefact
     told = told_before(density, history)
     limit = None if budget is None else max(0.0, in_nats(budget, "the budget of one text") - told)
-    return replace(density.explain(text, budget=limit, seed=seed), earlier=told)
+    found = replace(density.explain(text, budget=limit, seed=seed), earlier=told)
+    if rewriter is None or found.remedy is None or not found.remedy.needed:
+        return found
+    from lowtide.texts.proposals import propose  # noqa: PLC0415 - only who has a rewriter needs it
+
+    return replace(found, proposals=propose(density, text, found.remedy, rewriter))

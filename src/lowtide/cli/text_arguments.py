@@ -10,11 +10,13 @@ from lowtide.cli.flags import JSON_HELP, argument, flag
 class WarnArguments:
     """Which words of a text give its writer away, what a reader would believe, and what to write instead.
 
-    The text is read here and goes nowhere.
+    The text is read here and goes nowhere, except to a program that you name with --rewriter.
 
     Example: lowtide scan tweets.csv --text text --secret party --save party.lowtide
 
     Example: lowtide warn --model party.lowtide "We must act on climate now"
+
+    Example: lowtide warn --model party.lowtide --rewriter "ollama run llama3.2" "We must act on climate now"
     """
 
     text: str = argument("in quotes; - reads it from the standard input", "TEXT")
@@ -24,6 +26,11 @@ class WarnArguments:
         None,
         "earlier texts, a file with one on each line, or the nats they told: the budget is for all",
         metavar="FILE",
+    )
+    rewriter: str | None = flag(
+        None,
+        "a program of yours, such as a local language model, that rewords; each proposal is judged",
+        metavar="COMMAND",
     )
     json: Path | None = flag(None, JSON_HELP, metavar="FILE")
 

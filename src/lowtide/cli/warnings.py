@@ -13,6 +13,7 @@ from lowtide.density.artefact import Density
 from lowtide.errors import LowtideError
 from lowtide.formatting import printable
 from lowtide.report.console import print_tables
+from lowtide.texts.proposals import command_rewriter
 from lowtide.warning import warn as warn_of
 
 _STRONG, _WEAK = 0.15, 0.03  # shares of the evidence in a text, from which on a word is shown as telling
@@ -22,7 +23,8 @@ def warn(said: WarnArguments, _: dict[str, Any]) -> None:
     """Explain the text, and say what to leave out."""
     check_outputs({"model": said.model}, {"--json": said.json})
     text = sys.stdin.read().strip() if said.text == "-" else said.text
-    found = warn_of(text, open_model(said.model), budget=said.budget, history=said.history)
+    rewriter = None if said.rewriter is None else command_rewriter(said.rewriter)
+    found = warn_of(text, open_model(said.model), budget=said.budget, history=said.history, rewriter=rewriter)
     print_warning(found)
     emit_json(said.json, found.to_json)
 

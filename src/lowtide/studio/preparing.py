@@ -59,11 +59,23 @@ def check(store: Store, verb: str, request: Mapping[str, Any]) -> str:
     kind = kind_of(store, verb, request)
     options_of(store, kind, verb, request["options"])
     if verb == "release":
-        plan_path(store, request["plan"])
+        _check_ids(store, plan_path(store, request["plan"]), request)
     if verb == "audit" and store.job(request["release"]) is not None:
         released_path(store, request["release"])
     store.path_of(_file(store, request["reference" if verb == "audit" else "data"], "data"))
     return kind
+
+
+def _check_ids(store: Store, plan: Path, request: Mapping[str, Any]) -> None:
+    """What is drawn anew belongs to a row and stays with it, so that such a plan must be told which row is which."""
+    view = json.loads((plan.parent / "view.json").read_text(encoding="utf-8"))
+    if view["needs_ids"] and request.get("ids") is None:
+        raise RefusedError(
+            422,
+            "this plan draws values anew, and what is drawn stays with its row: choose a column whose values tell rows "
+            "apart; where the table has none, number its rows in a new column, or choose another way to change it",
+            "ids",
+        )
 
 
 def options_of(store: Store, kind: str, verb: str, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from lowtide.studio.state import Running
 from lowtide.studio.store import Store
 
 router = APIRouter()
+_BACK = '<p><a href="/#step=write">Back to the studio</a></p>'
 _POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">')
 
 
@@ -26,6 +27,7 @@ async def write(studio: Running, model: Annotated[str, Query(max_length=500)] = 
     if policy is None:
         raise RefusedError(409, "the page of this model has no policy, so that it is not shown; scan again")
     said = f"{html.unescape(policy[1])}; frame-ancestors 'none'"
+    page = page.replace("<header>", f"<header>{_BACK}", 1)
     return HTMLResponse(page, headers={"content-security-policy": said})
 
 

@@ -117,26 +117,26 @@ def _released(store: Store, job: StoredJob) -> str:
 
 
 def _command(call: _Call) -> str:
-    """One command line."""
+    """One command, an option on each line."""
     first, *others = call.places.items()
     flags = fields_of(modalities.options()[call.kind], call.verb)
-    parts = ["lowtide", call.verb, first[1]]
+    parts = [["lowtide", call.verb, first[1]]]
     for name, value in [*others, *call.options.items()]:
         own = flags[name].metadata["flag"] if name in flags and name not in call.places else None
         flag = "--" + (own or _REPEATED.get(name, name)).replace("_", "-")
         if value is True:
-            parts.append(flag)
+            parts.append([flag])
             continue
         for one in value if isinstance(value, list | tuple) else [value]:
             text = str(one)
-            parts += [f"{flag}={text}"] if text.startswith("-") else [flag, text]
+            parts.append([f"{flag}={text}"] if text.startswith("-") else [flag, text])
     if call.verb == "plan":
-        parts += ["--out", _PLAN]
+        parts.append(["--out", _PLAN])
     if call.verb == "scan":
-        parts += ["--save", _MODEL]
+        parts.append(["--save", _MODEL])
     if call.verb != "release":
-        parts += ["--report", f"{call.verb}.html"]
-    return shlex.join(parts)
+        parts.append(["--report", f"{call.verb}.html"])
+    return " \\\n  ".join(map(shlex.join, parts))
 
 
 def _python(call: _Call) -> list[str]:

@@ -18,6 +18,7 @@ from lowtide.report.charts import Spot, Tradeoff, draw_tradeoff, read_budget
 from lowtide.report.html import Findings, Outline
 from lowtide.studio.views import Json, card_of, chart_of, head, names_of, table_of
 from lowtide.studio.views_samples import sample_of
+from lowtide.tables.hider import TableHider
 from lowtide.tables.redraw_curve import RedrawPoint
 from lowtide.tables.redraw_policy import RedrawPolicy
 from lowtide.tables.redraw_view import RedrawView, draw_readings
@@ -49,6 +50,7 @@ def view_plan(made: Plan, request: Mapping[str, Any]) -> Json:
         "lines": [plain(line, 2000) for line in view.lines],
         "card": card_of(found, made.modality),
         "sample": sample_of(made, writer.data),
+        "needs_ids": isinstance(made.hider, TableHider) and made.hider.draws,
     }
 
 
@@ -207,7 +209,7 @@ def dial_of(made: Plan, request: Mapping[str, Any]) -> Json | None:
     policy, options = made.hider.policy, dict(request.get("options") or {})
     if isinstance(policy, RedrawRegion):
         at = float(options.get("region", policy.region.share))
-        label = "Share of each image that is kept or drawn anew as one region"
+        label = "Size of the region that is drawn anew, as a share of the image"
         return {"option": "region", "low": 0.1, "high": 0.8, "step": 0.05, "at": at, "private": "high", "label": label}
     if isinstance(policy, RedrawWords):
         at = float(request.get("kept") or round(1 - made.card.changed, 2))

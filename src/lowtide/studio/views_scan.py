@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from lowtide.formatting import plain, shown, visible
+from lowtide.formatting import percentages, plain, shown, visible
 from lowtide.images import heatmaps
 from lowtide.images.encoder import Chosen, Grid, as_images
 from lowtide.images.scan import ImageScan
-from lowtide.interface import NATS_PER_BIT
+from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.protocols import Dataset
 from lowtide.report.html import Findings
 from lowtide.report.svg import Across
@@ -36,7 +36,21 @@ def view_scan(found: Any) -> Json:
     """The verdict on the data as it is, and which features tell."""
     writer = found.writer
     known = Findings(found.secret, writer.modality.nouns, scan=found)
-    return {**head(known, writer.title), **_leaks(found, writer.data, known)}
+    share = share_in_words(found.information, found.entropy, known)
+    return {**head(known, writer.title), "share": share, **_leaks(found, writer.data, known)}
+
+
+def share_in_words(information: Estimate, entropy: float, known: Findings) -> str:
+    """How much of all there is to know a sample tells, for who does not think in bits."""
+    parts = (information.value, information.low, information.high)
+    value, low, high = percentages(*(min(1.0, max(0.0, part / entropy)) for part in parts))
+    what = f"of all there is to know about {plain(known.secret)}"
+    if information.low <= 0:
+        return f"{known.nouns.a_row} tells at most {high} {what}, and perhaps nothing."
+    return (
+        f"{known.nouns.a_row} tells {value} {what} (from {low} to {high}): 0 % would tell nothing, 100 % would give it "
+        "away."
+    )
 
 
 @singledispatch

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from math import comb
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from lowtide.texts.remedies import Remedy, remedy
 from lowtide.texts.terms import Term
 from lowtide.texts.writing import SplitTag, other_language, read_writing, vocabulary_language
 from lowtide.types import Floats, Ints
+
+if TYPE_CHECKING:
+    from lowtide.texts.proposals import Proposal
 
 By = Literal["shapley", "reading"]
 _EXACT = 9  # terms up to which all their sets are scored
@@ -87,6 +90,7 @@ class Explanation:
         others: how many words stand in quoted lines and code; they are not the writer's, and not read.
         tags: hashtags that the model does not know and that were read as their words.
         language: of the text, where it is another than that of the model's texts.
+        proposals: rewordings by the user's own rewriter, each judged.
     """
 
     text: str = field(repr=False)
@@ -103,6 +107,7 @@ class Explanation:
     others: int = 0
     tags: tuple[SplitTag, ...] = field(default=(), repr=False)
     language: str | None = None
+    proposals: tuple[Proposal, ...] = field(default=(), repr=False)
 
     @property
     def leak(self) -> float:
@@ -173,7 +178,8 @@ class Explanation:
         pairs = zip(labels, self.prior, self.posterior, strict=True)
         beliefs = ", ".join(f"{label} {before:.0%} → {after:.0%}" for label, before, after in pairs)
         said = [*earlier, f"What a reader with this model believes, before and after: {beliefs}."]
-        return said + self.notes() + ([] if self.remedy is None else self.remedy.sentences())
+        said += self.notes() + ([] if self.remedy is None else self.remedy.sentences())
+        return said + [one.sentence() for one in self.proposals]
 
     def notes(self) -> list[str]:
         """What the model did not read, or read otherwise than it is written."""
@@ -215,6 +221,7 @@ class Explanation:
             "split_hashtags": [[tag.start, tag.end, list(tag.words)] for tag in self.tags],
             "other_language": self.language,
             "remedy": None if self.remedy is None else self.remedy.to_json(),
+            "proposals": [one.to_json() for one in self.proposals],
             "earlier_nats": self.earlier,
         }
 

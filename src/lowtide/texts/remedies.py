@@ -72,6 +72,8 @@ class Remedy:
         which = "the fewest words that do" if self.smallest else "maybe not the fewest words that do"
         said = [f"It moves the belief in a class by {bits:.2f} bits; the budget is {limit:.2f}. To keep it ({which}):"]
         said += [f"  {advice}" for advice in map(advise, self.words)]
+        if any(map(carries_meaning, self.words)):
+            return said
         return [*said, f"without ({self.removed.leak / NATS_PER_BIT:.2f} bits): {printable(self.removed.text)}"]
 
     def to_json(self) -> dict[str, Any]:
@@ -93,11 +95,16 @@ def advise(word: str) -> str:
     instead: who retrains on texts in which people followed such advice reads the new word as the old one.
     """
     shown = printable(word)
-    if is_negation(word) or (not any(map(str.isalpha, word)) and any(map(str.isnumeric, word))):
+    if carries_meaning(word):
         return f"reword around {shown}: without it you would say something else"
     if word[0] in "#@" or not any(map(str.isalnum, word)):
         return f"leave out {shown}"
     return f"leave out {shown}, or reword this"
+
+
+def carries_meaning(word: str) -> bool:
+    """Whether a text says something else without this word: a negation or a number."""
+    return is_negation(word) or (not any(map(str.isalpha, word)) and any(map(str.isnumeric, word)))
 
 
 def remedy(density: Density, text: str, *, budget: float) -> Remedy:

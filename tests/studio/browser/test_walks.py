@@ -77,6 +77,10 @@ def table_walk(studio, open_tab, data):
         page.get_by_role("heading", name="The reviewer's decision").wait_for()
         seen.audit = page.locator("main").inner_text()
         page.get_by_role("button", name="Write it on the card").click()
+        seen.undecided = page.locator(".deciding .error:visible").inner_text()
+        page.get_by_role("radio", name="Approve", exact=True).check()
+        page.get_by_role("button", name="Write it on the card").click()
+        page.locator("[data-field=name] .error:visible").wait_for()
         seen.unnamed = page.locator(".deciding .error:visible").inner_text()
         page.get_by_label("Who decides").fill("Ada")
         page.get_by_role("button", name="Write it on the card").click()
@@ -151,7 +155,8 @@ def test_the_same_can_be_done_without_the_studio(table_walk):
     assert "release(" in python
 
 
-def test_a_decision_needs_a_name_and_is_on_the_card(studio, table_walk):
+def test_a_decision_is_not_made_for_the_reviewer_needs_a_name_and_is_on_the_card(studio, table_walk):
+    assert "may leave the house" in table_walk.undecided
     assert table_walk.unnamed
     assert table_walk.decision.startswith("approve by Ada")
     files = studio.client.get(f"/api/jobs/{table_walk.state['release']}/files").json()

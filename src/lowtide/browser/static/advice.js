@@ -2,7 +2,7 @@
 
 const KINDS = { "#": "tag", "＃": "tag", "@": "tag", "＠": "tag" };
 
-/** For each word {word, places, said, mayGo, offers}: leave it out, or reword; never a word that nobody vouched for. */
+/** For each word {word, places, said, mayGo}: leave it out, or reword; no other word, which would only rename the secret. */
 export function advise(model, found) {
   const negations = new Set(model.about.negations);
   return found.remedy.words.map((word, i) => {
@@ -13,6 +13,6 @@ export function advise(model, found) {
     let said = `Leave out “${written}”, or reword this.`;
     if (isNegation || isNumber) said = `Reword around “${written}”: without it you would say something else.`;
     else if (KINDS[word[0]] || !/[\p{L}\p{N}]/u.test(word)) said = `Leave out “${written}”.`;
-    return { word, places, said, mayGo: !isNegation && !isNumber, offers: [] };
+    return { word, places, said, mayGo: !isNegation && !isNumber };
   });
 }

@@ -3,7 +3,6 @@
 import { answer } from "./answer.js";
 import { PostHistory } from "./history.js";
 import { advise } from "./advice.js";
-import { rewrite } from "./remedy.js";
 import { drawUnderlines, underlines } from "./underline.js";
 
 const BITS = Math.LN2;
@@ -192,18 +191,11 @@ export class Writer {
       return;
     }
     const advice = advise(this.model, found);
-    const items = advice.map((one) => make("li", {}, one.said, " ", ...this._offers(one)));
+    const items = advice.map((one) => make("li", {}, one.said));
     const which = found.remedy.smallest ? "the fewest words that do" : "maybe not the fewest words that do";
     const all = make("button", { type: "button", onclick: () => this._replace(found.remedy.removed) }, advice.length > 1 ? "Leave them all out" : "Leave it out");
     const parts = [make("p", {}, `To stay within your budget (${which}):`), make("ul", { class: "lt-advice" }, ...items)];
     this.remedy.replaceChildren(...parts, ...(advice.every((one) => one.mayGo) ? [all] : []));
-  }
-
-  _offers(one) {
-    return one.offers.map((offer) => make("button", {
-      type: "button", class: "lt-quiet",
-      onclick: () => this._replace(rewrite(this.text, one.places.map(([start, end]) => [start, end, offer]), this.model.tokeniser.characters)),
-    }, offer));
   }
 
   _showHistory() {

@@ -1,6 +1,6 @@
 // The trade-off as a chart one drags along. The slider below it is the same control, for a keyboard and a screen reader.
 
-import { drawing, h, s, unique } from "./dom.js";
+import { drawing, h, s, unbroken, unique } from "./dom.js";
 
 /** Where the points of a chart are: percentages of the width, pixels from above. */
 function places(svg, mark) {
@@ -40,7 +40,7 @@ export function draggable(curve, moved) {
     line.setAttribute("x2", `${x}%`);
     line.setAttribute("y2", svg.getAttribute("height") - 42);
     slider.value = at;
-    slider.setAttribute("aria-valuetext", curve.points[at].words.join(" "));
+    slider.setAttribute("aria-valuetext", unbroken(curve.points[at].words.join(" ")));
     moved(at, curve.points[at]);
   };
   const move = (next) => {

@@ -90,7 +90,9 @@ export function unique(stem) {
 /** Numbers and sizes as people read them. */
 export const count = (n) => Number(n).toLocaleString("en");
 export const plural = (n, one, many) => `${count(n)} ${n === 1 ? one : many}`;
-export const percent = (share) => `${Math.round(100 * share)} %`;
+export const percent = (share) => `${Math.round(100 * share)}\u00a0%`;
+/** A sentence whose numbers and their signs stay on one line. */
+export const unbroken = (text) => text.replace(/(\d) %/g, "$1\u00a0%");
 export function bytes(n) {
   if (n < 1000) return `${n} bytes`;
   const units = ["kB", "MB", "GB"];

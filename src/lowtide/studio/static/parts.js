@@ -1,14 +1,16 @@
 // What several steps show: verdicts, numbers, charts, tables, forms with their errors.
 
-import { count, drawing, fill, h, unique } from "./dom.js";
+import { count, drawing, fill, h, unbroken, unique } from "./dom.js";
 
 /** The verdict of a view: its sentence, what to beware of, and notes. */
 export function verdict(view) {
   return [
-    h("p", { class: "lead" }, view.headline),
-    view.cautions.map((text) => h("p", { class: "caution" }, h("strong", {}, "Caution. "), text)),
+    h("p", { class: "lead" }, unbroken(view.headline)),
+    cautions(view),
   ];
 }
+
+export const cautions = (view) => view.cautions.map((text) => h("p", { class: "caution" }, h("strong", {}, "Caution. "), text));
 
 export function notes(view) {
   const said = [...view.notes, ...(view.said ?? [])];
@@ -77,7 +79,7 @@ export function field(label, control, { hint = "", name = "" } = {}) {
   const error = h("p", { class: "error", id: `${id}-error`, hidden: true });
   said.push(error.id);
   control.setAttribute("aria-describedby", said.join(" "));
-  const box = h("div", { class: "field" }, h("label", { for: id }, label), about, control, error);
+  const box = h("div", { class: "field" }, h("label", { for: id }, label), control, about, error);
   box.dataset.field = name;
   return box;
 }

@@ -3,6 +3,7 @@
 import { h, picture, s } from "./dom.js";
 
 const GONE = "left out";
+const BETWEEN = /([^\p{L}\p{M}\p{N}\p{Extended_Pictographic}@#_'’-]+)/u; // words: spaces and punctuation
 
 /** A sample before and after; `preview(point)` of it shows what a point of the curve would hide. */
 export function beside(sample, { nouns = { rows: "rows" } } = {}) {
@@ -81,9 +82,9 @@ function texts(sample) {
 /** The words of a text, those that the other one does not have marked. */
 function words(text, other, kind) {
   const left = new Map();
-  other.split(/\s+/).forEach((word) => left.set(word, (left.get(word) ?? 0) + 1));
-  return text.split(/(\s+)/).map((word) => {
-    if (!word.trim()) return word;
+  other.split(BETWEEN).forEach((word) => left.set(word, (left.get(word) ?? 0) + 1));
+  return text.split(BETWEEN).map((word, place) => {
+    if (place % 2 || !word) return word; // what stands between words
     const there = left.get(word) ?? 0;
     left.set(word, there - 1);
     return there > 0 ? word : h(kind === "cut" ? "del" : "ins", {}, word);

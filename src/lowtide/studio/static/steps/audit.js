@@ -82,12 +82,14 @@ function decision(release) {
   const comment = h("textarea", { rows: 3, maxlength: 1000 });
   const until = h("input", { type: "date" });
   const group = unique("decision");
-  const choices = Object.entries(DECISIONS).map(([value, label], place) =>
-    h("label", { class: "way" }, h("input", { type: "radio", name: group, value, checked: place === 0 }), h("span", { class: "way-name" }, label)));
+  const choices = Object.entries(DECISIONS).map(([value, label]) =>
+    h("label", { class: "way" }, h("input", { type: "radio", name: group, value }), h("span", { class: "way-name" }, label)));
+  const decided = h("fieldset", { class: "ways" }, h("legend", {}, "Decision"), h("p", { class: "error", hidden: true }), choices);
+  decided.dataset.field = "decision";
   const stored = h("ul", { class: "decisions" });
   const button = h("button", { type: "submit" }, "Write it on the card");
   form.append(
-    h("fieldset", { class: "ways" }, h("legend", {}, "Decision"), choices),
+    decided,
     h("div", { class: "fields" },
       field("Who decides", name, { name: "name" }),
       field("Why, or which changes", comment, { name: "comment" }),
@@ -98,7 +100,9 @@ function decision(release) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     busy(form, button, async () => {
-      const body = { name: name.value, decision: form.querySelector(`input[name="${group}"]:checked`).value, comment: comment.value };
+      const chosen = form.querySelector(`input[name="${group}"]:checked`);
+      if (!chosen) throw new api.Problem({ field: "decision", detail: "Say whether this release may leave the house." });
+      const body = { name: name.value, decision: chosen.value, comment: comment.value };
       if (until.value) body.until = until.value;
       show(await api.review(release, body));
       announce("The decision is on the card.");

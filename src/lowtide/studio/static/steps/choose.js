@@ -2,7 +2,7 @@
 
 import * as api from "../api.js";
 import { draggable } from "../curve.js";
-import { fill, h, percent, unique } from "../dom.js";
+import { fill, h, percent, unbroken, unique } from "../dom.js";
 import { showJob } from "../jobs.js";
 import { locks } from "../locks.js";
 import { busy, cardFacts, chart, empty, formError, heading, link, more, notes, numbers, table, verdict } from "../parts.js";
@@ -124,7 +124,7 @@ function along(view, state, way, form, sample) {
   const hint = h("p", { class: "soft" });
   target.append(button, hint, formError());
   const curve = draggable(view.curve, (at, point) => {
-    [consequence.textContent, detail.textContent] = point.words;
+    [consequence.textContent, detail.textContent] = point.words.map(unbroken);
     fill(shares, (point.shares ?? []).map(([name, share]) => h("li", {}, h("strong", {}, name), ` ${share} changed`)));
     const here = at === view.curve.chosen;
     button.hidden = here || !point.ask;

@@ -2,13 +2,14 @@
 
 import * as api from "../api.js";
 import { announce, bytes, count, fill, h, picture, plural, unique } from "../dom.js";
+import { earlier } from "../earlier.js";
 import { busy, field, formError, heading, more, showProblem, table } from "../parts.js";
 import { FORGOTTEN, go } from "../state.js";
 
 export const title = "Open";
 const KINDS = { tables: "a table", images: "images", texts: "texts" };
 const ROLES = {
-  "": "–",
+  "": "ordinary",
   secret: "secret: must not be told",
   utility: "utility: should still be predicted",
   known: "known: the attacker has it anyway",
@@ -21,14 +22,15 @@ const ONE = ["utility", "ids", "text", "group"];
 
 export async function show(place, state) {
   if (state.data) return chosen(place, state);
-  return pick(place, await api.project());
+  const [project, jobs] = await Promise.all([api.project(), api.jobs()]);
+  return pick(place, project, earlier(project.files, jobs));
 }
 
-function pick(place, project) {
-  const input = h("input", { type: "file", id: unique("file"), class: "unseen", accept: ".csv,.tsv,.parquet,.pq,.arrow,.feather,.jsonl,.ndjson,.zip,.txt,.npz,.json,.gz" });
+function pick(place, project, begun) {
+  const input = h("input", { type: "file", id: unique("file"), class: "unseen", accept: ".csv,.gz,.tsv,.parquet,.pq,.arrow,.feather,.ipc,.jsonl,.ndjson,.zip,.npz" });
   const drop = h("label", { class: "drop", for: input.id },
     h("span", { class: "drop-title" }, "Drop a file here, or choose one"),
-    h("span", { class: "soft" }, "A table (CSV, Parquet, JSON lines), a zip of images, or texts. It is copied into the project's own folder and goes nowhere else."));
+    h("span", { class: "soft" }, "A table or a column of texts (CSV, Parquet, JSON lines), or a zip of images or of text files. It is copied into the project's own folder and goes nowhere else."));
   const form = h("form", { class: "opening" }, h("div", { class: "dropping" }, input, drop), formError());
   const take = (file) => busy(form, drop, async () => {
     if (!file) return;
@@ -60,6 +62,7 @@ function pick(place, project) {
   fill(place,
     heading("Which data do you want to share?", "The studio finds what in it gives a secret away, changes just what it must, and attacks what is left."),
     form,
+    begun.length ? h("section", {}, h("h2", {}, "Go on where you left off"), h("ul", { class: "choices beside-each-other" }, begun)) : null,
     h("section", { class: "two" },
       h("div", {}, h("h2", {}, "In this project"),
         files.length ? h("ul", { class: "choices" }, files) : h("p", { class: "soft" }, `There is no table, folder of images or texts in “${project.name}” yet. Drop one above.`)),
@@ -100,7 +103,7 @@ async function chosen(place, state) {
     about.thumbnails ? h("ul", { class: "thumbs" }, Array.from({ length: Math.min(12, about.thumbnails) }, (_, k) =>
       h("li", {}, picture(api.thumbnail(state.data, k), `Image ${k + 1}`)))) : null,
     h("h2", {}, "What is what?"),
-    h("p", {}, "Say what is secret. If you know what the data is for, name that as the utility, and it is spared."),
+    h("p", {}, "Say what is secret: one column, or several. If you know what the data is for, name that as the utility, and it is spared. What an attacker knows of everybody anyway, name as known."),
     form,
     about.preview.length ? more("The first ten rows", table({ title: "As they are in the file", header: about.columns.map(({ name }) => name), rows: about.preview.map((row) => row.map((cell) => (cell === null ? null : String(cell)))) }, { first: false })) : null);
 }
@@ -132,7 +135,7 @@ function columnTable(about, kind, roles) {
     selects.set(name, select);
     return h("tr", {},
       h("th", { scope: "row" }, name),
-      h("td", {}, type),
+      h("td", { class: "spare" }, type),
       h("td", { class: "number spare" }, count(distinct)),
       h("td", { class: "number spare" }, missing ? count(missing) : "–"),
       h("td", {}, select));
@@ -143,7 +146,7 @@ function columnTable(about, kind, roles) {
       h("table", { class: "columns" },
         h("caption", { class: "unseen" }, "Columns and their roles"),
         h("thead", {}, h("tr", {},
-          h("th", { scope: "col" }, kind === "images" ? "label" : "column"), h("th", { scope: "col" }, "type"),
+          h("th", { scope: "col" }, kind === "images" ? "label" : "column"), h("th", { scope: "col", class: "spare" }, "type"),
           h("th", { scope: "col", class: "number spare" }, "different"), h("th", { scope: "col", class: "number spare" }, "missing"),
           h("th", { scope: "col" }, "role"))),
         h("tbody", {}, rows))));

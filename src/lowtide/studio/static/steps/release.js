@@ -11,6 +11,7 @@ export const title = "Release";
 const WHAT = {
   data: ["The data to share", "without the secret"],
   card: ["Its card", "what was done, and what may be promised; it travels with the data"],
+  "card to read": ["Its card, to read", "the same in words"],
   plan: ["The plan", "keep it inside; further files of this layout are released with it"],
   report: ["The report", "one page; it says which parts may be published"],
   model: ["The model", "keep it inside"],
@@ -41,11 +42,12 @@ async function form(state) {
   const made = h("form", { class: "releasing" });
   const fields = [];
   let ids = null;
-  if (kind !== "images") {
+  const needsIds = await api.view(state.plan).then((view) => view.needs_ids, () => false); // a plan that is still made: not yet
+  if (needsIds) {
     const about = await api.describe(state.data);
     ids = h("select", {}, h("option", { value: "" }, "none"), about.columns.filter(({ name }) => !state.secret.includes(name)).map(({ name }) => h("option", { value: name }, name)));
     ids.value = state.ids ?? "";
-    fields.push(field("Column that tells rows apart", ids, { name: "ids", hint: "Where values are drawn, the same row is then drawn alike in every release." }));
+    fields.push(field("Column that tells rows apart", ids, { name: "ids", hint: "This plan draws values anew; by this column the same row is drawn alike in every release." }));
   }
   const button = h("button", { type: "submit", class: state.release ? "" : "primary" }, state.release ? "Write it again" : "Write the release");
   fields.push(h("div", { class: "check" }, shuffle, h("label", { for: shuffle.id }, label)));
@@ -66,6 +68,7 @@ async function form(state) {
 async function result(view, job, state) {
   const [written, planned, same] = await Promise.all([api.files(job.id), api.files(state.plan), api.script(job.id)]);
   const found = [...written.map((file) => ({ ...file, job: job.id })), ...planned.filter(({ what }) => what === "plan" || what === "report").map((file) => ({ ...file, job: state.plan }))];
+  found.forEach((file) => { if (file.name.endsWith(".card.md")) file.what = "card to read"; });
   found.sort((a, b) => ORDER.indexOf(a.what) - ORDER.indexOf(b.what));
   const sample = beside(view.sample, { nouns: view.nouns });
   return [
@@ -74,8 +77,8 @@ async function result(view, job, state) {
     h("section", {}, h("h2", {}, "What is known of it"), verdict(view), numbers(view), notes(view)),
     sample?.element,
     view.card ? more("The card in words", cardFacts(view.card)) : null,
-    script(same),
     h("div", { class: "actions" }, link("Attack this release", address({ step: "audit" }), { class: "button primary" })),
+    script(same),
   ];
 }
 

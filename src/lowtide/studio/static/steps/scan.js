@@ -1,9 +1,9 @@
 // Scan: bars for columns, maps over faces, marked words in texts.
 
 import * as api from "../api.js";
-import { fill, h, picture, unique } from "../dom.js";
+import { fill, h, picture, unbroken, unique } from "../dom.js";
 import { showJob } from "../jobs.js";
-import { busy, chart, empty, formError, heading, link, more, notes, numbers, table, verdict } from "../parts.js";
+import { busy, cautions, chart, empty, formError, heading, link, more, notes, numbers, table } from "../parts.js";
 import { address, FORGOTTEN, go } from "../state.js";
 import { common } from "./open.js";
 
@@ -22,7 +22,9 @@ export function show(place, state) {
 
 function result(view, state) {
   return [
-    verdict(view),
+    h("p", { class: "lead" }, unbroken(view.share)),
+    h("p", { class: "note" }, view.headline),
+    cautions(view),
     view.words.slice(1).map((text) => h("p", {}, text)),
     view.faces ? faces(view, state) : null,
     view.charts?.length ? h("div", { class: view.charts.length > 1 ? "panels" : "" }, view.charts.map((one) => chart(one))) : null,
