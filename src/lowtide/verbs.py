@@ -264,7 +264,7 @@ def audit(
 def _plan_card(
     card: ReleaseCard, data: Dataset, modality: Modality, released: tuple[str, ...], seed: int
 ) -> ReleaseCard:
-    """The card of a plan with what nobody judged, the order of the samples, and whether they are a sample of the data.
+    """The card of a plan with the secret's name, what nobody judged, the order of the samples, and if they are all.
 
     Args:
         card: as the planner wrote it.
@@ -276,7 +276,8 @@ def _plan_card(
     if data.rows is not None:
         planned = sampled_words(len(data.labels), data.rows, modality.nouns.rows)
         card = replace(card, parameters={**card.parameters, "planned on": planned})
-    return replace(card, unjudged=Unjudged.of(data.unjudged, released), order=examine_order(modality, data, seed))
+    unjudged, order = Unjudged.of(data.unjudged, released), examine_order(modality, data, seed)
+    return replace(card, secret=data.secret, unjudged=unjudged, order=order)
 
 
 def _device(options: dict[str, Any]) -> str:
