@@ -2,14 +2,14 @@
 
 Rows of enumerable laws are audited as they are, again and again. For every measure of leakage: in how many audits its
 interval holds the exact figure. For every lower bound: in how many audits it lies above the exact figure, with the
-choice of the strongest attacker inside, and across all laws. The laws are in three groups: those that the rule for
-intervals was chosen on, some that decided between two rules for one kind of measure, and fresh ones.
+choice of the strongest attacker inside, and across all laws. The laws are in four groups: those that the rule for
+intervals was chosen on, some that decided between two rules for one kind of measure, fresh ones, and laws drawn at
+random, another one for every audit. How wide the intervals are stands beside.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
@@ -26,6 +26,7 @@ from lowtide.errors import LowtideError
 from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.theory.measures import Lifts
 from lowtide.theory.shares import upper_limit
+from lowtide.types import Floats
 from lowtide.worlds.base import EnumerableWorld
 
 _DESIGN = (  # the rule for intervals was chosen on these
@@ -43,9 +44,13 @@ _SECOND = (  # these have decided between two rules for shares of rows, and noth
     "three classes, weak",
 )
 _NOTHING = "nothing to tell"
-_SEED = {"design": 0, "second": 1_000, "fresh": 20_000}  # added to the seed, so that no rows are drawn twice
+_DRAWN = "drawn, one law an audit"
+# Added to the seed, so that no rows are drawn twice.
+_SEED = {"design": 0, "second": 1_000, "fresh": 20_000, "drawn": 40_000}
 _LEAF = 20  # rows of a leaf of the tree
 _RUNS, _QUICK_RUNS = 50, 2
+_LAWS = 4  # times as many audits of drawn laws
+_MISSED, _SILENT = 5.0, 0.5  # what it costs to miss the last class, and to say nothing; other wrong guesses cost 1
 _ROWS, _QUICK_ROWS = 2_000, 500
 _EPSILON = 0.1  # of the divergence
 _ORDERS = (0.5, 1.5, 2.0, 3.0, 4.0, 5.0, 8.0, 10.0, 16.0, 100.0)  # of Sibson's and Arimoto's information
@@ -53,6 +58,7 @@ _STATED = 0.05  # how often a lower bound may lie above
 _FAILURE = 0.05  # of the upper limit of how often one does
 
 Tally = dict[str, list[bool]]
+Widths = dict[str, list[float]]
 
 
 def fresh_laws() -> dict[str, Case]:
@@ -72,10 +78,33 @@ def fresh_laws() -> dict[str, Case]:
     }
 
 
+def drawn_law(seed: int) -> Case:
+    """Two to four classes, two to four columns of two to five values; in half of the laws two columns act together."""
+    rng = np.random.default_rng([seed, 4])
+    classes, values = int(rng.integers(2, 5)), rng.integers(2, 6, rng.integers(2, 5))
+    spread, prior = rng.uniform(0.1, 0.7), 0.05 + (1 - 0.05 * classes) * rng.dirichlet(np.full(classes, 3.0))
+    odds = [np.exp(spread * rng.standard_normal((classes, number))) for number in values]
+    world = independent([one / one.sum(axis=1, keepdims=True) for one in odds], prior.tolist())
+    if rng.random() < 1 / 2:
+        together = np.exp(spread * rng.standard_normal((classes, *values[:2])))
+        first, second = world.atoms[:, :2].astype(int).T
+        joint = world.joint * together[:, first, second]
+        world = EnumerableWorld(world.atoms, joint * (prior / joint.sum(axis=1))[:, None])
+    return Case(world)
+
+
+def costs_of(classes: int) -> Floats:
+    """(classes + 1, classes) what every guess costs, and last what saying nothing costs."""
+    wrong = 1.0 - np.eye(classes)
+    wrong[:-1, -1] = _MISSED
+    return np.vstack([wrong, np.full(classes, _SILENT)])
+
+
 def exact(joint: ArrayLike) -> dict[str, float]:
     """The measures of a law (|S|, outcomes) and its divergence, by the keys of an audit."""
     law = Lifts.of_joint(joint)
-    right = law.bayes_vulnerability()
+    right, costs = law.bayes_vulnerability(), costs_of(len(law.prior))
+    gains = costs.max() - costs
     forward, reverse = law.profile(_EPSILON)
     return {
         "information": law.information(),
@@ -91,6 +120,8 @@ def exact(joint: ArrayLike) -> dict[str, float]:
         **{f"principal_inertia_{k}": float(one) for k, one in enumerate(law.principal_inertias()[1:], start=2)},
         **{f"pointwise_leakage_{e:g}": float(law.pointwise_leakage(e)) for e in (0.5, 1.0)},
         **{f"pointwise_cost_{e:g}": float(law.pointwise_cost(e)) for e in (0.5, 1.0)},
+        "cost_saved": law.g_vulnerability(gains) - float((gains @ law.prior).max()),
+        "g_leakage": law.g_leakage(gains),
         "divergence, forward": float(forward),
         "divergence, reverse": float(reverse),
     }
@@ -108,12 +139,12 @@ def audited(case: Case, rows: int, seed: int) -> tuple[AttackReport, LowerBound]
     return report, audit_divergence(report, _EPSILON, failure=_STATED, seed=seed)
 
 
-def compare(
-    report: AttackReport, divergence: LowerBound, truth: Mapping[str, float], inside: Tally, above: Tally
-) -> None:
+def compare(case: Case, audited: tuple[AttackReport, LowerBound], inside: Tally, above: Tally, widths: Widths) -> None:
     """Note of each measure whether its interval holds the exact one, and of each lower bound whether it is above."""
-    found = measure(report)
+    (report, divergence), truth = audited, exact(case.world.joint)
+    found = measure(report, costs=costs_of(len(report.prior)))
     for one in found:
+        widths.setdefault(one.key, []).append(one.estimate.high - one.estimate.low)
         if one.key not in truth:
             raise LowtideError(f"no exact figure is known of the measure {one.key!r}; add it to `exact`")
         inside.setdefault(one.key, []).append(one.estimate.low <= truth[one.key] <= one.estimate.high)
@@ -139,28 +170,41 @@ def main() -> None:
     """Audit, count, print and write."""
     options = parse_arguments(__doc__ or "")
     runs, rows = (_QUICK_RUNS, _QUICK_ROWS) if options.quick else (_RUNS, _ROWS)
-    inside, above = dict[str, dict[str, Tally]](), Tally()
+    inside, above, widths = dict[str, dict[str, Tally]](), Tally(), Widths()
     for group, cases in groups().items():
         inside[group] = {}
         for name, case in cases.items():
-            truth, own = exact(case.world.joint), Tally()
+            own = Tally()
             for run in range(runs):
-                compare(*audited(case, rows, options.seed + _SEED[group] + run), truth, own, above)
+                compare(case, audited(case, rows, options.seed + _SEED[group] + run), own, above, widths)
             inside[group][name] = own
             print(f"{name}: {runs} audits", file=sys.stderr, flush=True)
+    own = Tally()
+    for run in range(_LAWS * runs):
+        seed = options.seed + _SEED["drawn"] + run
+        compare(case := drawn_law(seed), audited(case, rows, seed), own, above, widths)
+    inside["drawn"] = {_DRAWN: own}
+    show(inside, above, widths, runs, rows)
+    if options.json is not None:
+        results: dict[str, Any] = {"inside": inside, "above": above, "widths": widths, "rows": rows, "runs": runs}
+        write_json(options.json, results)
+
+
+def show(inside: dict[str, dict[str, Tally]], above: Tally, widths: Widths, runs: int, rows: int) -> None:
+    """Print a table for every group, and one over all laws."""
     for group, found in inside.items():
         shown = [name for name in found if name != _NOTHING]  # of nothing, every figure is at the end of its range
         keys = list(dict.fromkeys(key for name in shown for key in found[name]))
         covered = [[key, *(_share(found[name].get(key, [])) for name in shown)] for key in keys]
-        title = f"Intervals that hold the exact figure, of {runs} audits of {rows:,} rows ({group} laws)"
+        audits = runs * (_LAWS if group == "drawn" else 1)
+        title = f"Intervals that hold the exact figure, of {audits} audits of {rows:,} rows ({group} laws)"
         print_table(title, ["measure", *shown], covered)
     bounds = [[key, len(hits), sum(hits), _most(hits)] for key, hits in above.items()]
     columns = ["lower bound", "audits", "above the exact figure", "of all audits at most"]
     note = f"Stated: at most {_STATED:.0%}. The last column is an upper limit with {1 - _FAILURE:.0%} confidence."
     print_table("Lower bounds that lie above the exact figure, all laws", columns, bounds, note=note)
-    if options.json is not None:
-        results: dict[str, Any] = {"inside": inside, "above": above, "rows": rows, "runs": runs}
-        write_json(options.json, results)
+    wide = [[key, *(f"{end:.4f}" for end in np.quantile(found, (0.5, 0.9)))] for key, found in widths.items()]
+    print_table("How wide the intervals are, all laws", ["measure", "median", "nine in ten are narrower"], wide)
 
 
 def _share(hits: list[bool]) -> str:

@@ -141,7 +141,7 @@ def plan(
         random_state=seed,
         **common,
     )
-    _check_kept(locks, hider.strict)
+    _check_kept(locks, strict=hider.strict, certify=hider.certify)
     useful = None if utility is None else modality.utility(opened, utility)
     hider.fit(opened.samples, opened.labels, groups=opened.groups, utility=useful)
     card = _plan_card(hider.card_, opened, modality, locks.columns, seed)
@@ -264,7 +264,7 @@ def audit(
 def _plan_card(
     card: ReleaseCard, data: Dataset, modality: Modality, released: tuple[str, ...], seed: int
 ) -> ReleaseCard:
-    """The card of a plan with what nobody judged, the order of the samples, and whether they are a sample of the data.
+    """The card of a plan with the secret's name, what nobody judged, the order of the samples, and if they are all.
 
     Args:
         card: as the planner wrote it.
@@ -276,7 +276,8 @@ def _plan_card(
     if data.rows is not None:
         planned = sampled_words(len(data.labels), data.rows, modality.nouns.rows)
         card = replace(card, parameters={**card.parameters, "planned on": planned})
-    return replace(card, unjudged=Unjudged.of(data.unjudged, released), order=examine_order(modality, data, seed))
+    unjudged, order = Unjudged.of(data.unjudged, released), examine_order(modality, data, seed)
+    return replace(card, secret=data.secret, unjudged=unjudged, order=order)
 
 
 def _device(options: dict[str, Any]) -> str:
@@ -369,10 +370,13 @@ def _unseen(matched: Matched, attackers: Sequence[Any] | None) -> tuple[str, ...
     return matched.unjudged if looks else (*matched.unjudged, *matched.by_surface)
 
 
-def _check_kept(locks: Locks, strict: bool) -> None:
-    """Say which columns are released on the user's word; `strict` refuses them."""
+def _check_kept(locks: Locks, *, strict: bool, certify: float | None) -> None:
+    """Say which columns are released on the user's word; `strict` refuses them, and no bound counts them."""
+    named = ", ".join(locks.columns)
     if locks.columns and strict:
-        raise LowtideError(f"strict refuses what nobody judged: {', '.join(locks.columns)}; leave out keep or strict")
+        raise LowtideError(f"strict refuses what nobody judged: {named}; leave out keep or strict")
+    if locks.columns and certify is not None:
+        raise LowtideError(f"certify cannot bound what columns tell that nobody judged: {named}; do not keep these")
     if locks.columns:
         note(judged_by_nobody(locks.columns))
 

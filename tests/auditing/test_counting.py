@@ -1,6 +1,7 @@
 """The bound against every attacker in audits: on laws whose best attacker is known, and what it says when it cannot."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from lowtide.auditing.report import audit_samples
 from lowtide.auditing.verdict import Gate, Unseen
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_fixed
+from lowtide.disclose.standing import Bound
 from lowtide.formatting import percent_up
 from lowtide.tables.modality import TABLES
 from lowtide.texts.modality import TEXTS
@@ -141,6 +143,28 @@ def test_a_planned_release_states_what_holds_although_its_rows_chose_the_columns
     assert planned.chosen.accuracy > plain.accuracy
     assert f"more than {percent_up(planned.chosen.accuracy)} of the time" in planned.sentence("vote")
     assert "even if these rows chose which columns to hide" in planned.sentence("vote")
+
+
+def certified(failure=0.025, secret="vote"):
+    """A card whose bound is from 300 rows that had no part in the plan."""
+    bound = Bound.of_counts(np.array([[90.0, 70.0], [60.0, 80.0]]), 0.1, failure)
+    return replace(card(mechanism="merge", certify=0.95), secret=secret, bound=bound)
+
+
+def test_a_certified_release_states_the_bound_of_its_card():
+    table, made = [[300, 320], [280, 290]], certified()
+    found = counted(table, card=made, secret="vote")
+    assert found.stated == made.bound
+    assert found.holds("accuracy") == made.bound.accuracy > found.accuracy
+    assert f"more than {percent_up(made.bound.accuracy)} of the time" in found.sentence("vote")
+    assert "so the card says, from 300 rows that had no part in the plan" in found.sentence("vote")
+
+
+@pytest.mark.parametrize("made", [certified(secret="age"), certified(failure=0.2), card(mechanism="merge")])
+def test_a_card_of_another_secret_or_of_less_confidence_bounds_nothing_here(made):
+    found = counted([[300, 320], [280, 290]], card=made, secret="vote")
+    assert found.stated is None
+    assert found.holds("accuracy") is None
 
 
 @pytest.mark.parametrize("made", [card(mechanism="gaussian"), card(fill="redraw")], ids=["noise", "filled in"])

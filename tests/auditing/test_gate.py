@@ -11,7 +11,9 @@ from lowtide.auditing.policy_file import PolicyFile
 from lowtide.auditing.report import audit_samples
 from lowtide.auditing.verdict import Gate, Unseen
 from lowtide.disclose.review import Approval
+from lowtide.disclose.standing import Bound
 from lowtide.errors import LowtideError
+from lowtide.formatting import percent_up
 from lowtide.worlds import redundant_bit
 
 FAST = ("logistic regression",)
@@ -94,6 +96,15 @@ def test_a_bound_that_the_plan_may_have_used_up_is_not_shown(audits, rules):
     asked = rules("every_attacker = '60%'\n")
     assert states(judge_limits(audits[0], asked, None, Unseen())) == ["kept"]
     assert states(judge_limits(found, asked, None, Unseen())) == ["not shown"]
+
+
+def test_the_bound_of_a_certified_card_keeps_a_limit_against_every_attacker(audits, rules):
+    stated = Bound.of_counts(np.array([[300.0], [290.0]]), 0.1, 0.025)
+    found = replace(audits[0], counted=replace(audits[0].counted, planned=True, chosen=None, stated=stated))
+    kept = judge_limits(found, rules("every_attacker = '60%'\n"), None, Unseen())
+    assert states(kept) == ["kept"]
+    assert f"{percent_up(stated.accuracy)} right, as the card states" in kept.outcomes[0].found
+    assert states(judge_limits(found, rules("every_attacker = '52%'\n"), None, Unseen())) == ["not shown"]
 
 
 def test_columns_that_nobody_judged_leave_limits_open_unless_they_are_accepted(audits, rules):

@@ -7,6 +7,8 @@ import pyarrow.compute as pc
 import pytest
 
 from lowtide.disclose.card import ReleaseCard
+from lowtide.disclose.plan_file import find_card
+from lowtide.errors import LowtideNote
 from lowtide.table_files.reading import read
 
 KEPT = ("age", "income", "member", "joined", "gap", "country")
@@ -164,6 +166,11 @@ def test_a_card_of_another_release_is_noticed(home, lowtide, tmp_path):
     ran = lowtide("audit", home.shared, *checked, "--utility", "person")
     assert ran.code == 2  # after the card, before the attacks
     assert "hash on the card" in ran.err
+    bound = {"cells": 6, "rows": 300, "failure": 0.025, "information": 0.1, "accuracy": 0.6}
+    bound |= {"epsilon": 0.1, "forward": 0.2, "reverse": 0.2}
+    (tmp_path / "other.card.json").write_text(json.dumps({**card, "data_sha256": "0" * 64, "bound": bound}))
+    with pytest.warns(LowtideNote, match="hash on the card"):
+        assert find_card(home.shared, tmp_path / "other.card.json").bound is None, "it is about another release"
 
 
 def test_a_secret_may_be_a_date_a_number_or_a_boolean(home, lowtide, tmp_path):

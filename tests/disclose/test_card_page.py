@@ -8,6 +8,7 @@ import pytest
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_fixed, certify_paper, certify_sequential
 from lowtide.disclose.membership import membership
+from lowtide.disclose.standing import Bound
 from lowtide.interface import Attack, Estimate
 
 TERM = membership([[True, False], [False, True]], [0, 1], ratios=[0.0, 0.5], epsilon=0.1, classes=2)
@@ -110,6 +111,18 @@ class TestHeadline:
         said = "an attacker guesses the secret right 60.0 % of the time; guessing blindly gives 50.1 %"
         assert lines[0] == f"# Release card: {said}"
         assert lines[2] == "No worst-case promise for the whole release (the bound is vacuous)."
+
+    def test_names_the_secret_where_it_has_a_name_and_what_nobody_achieves(self):
+        bound = Bound(6, 300, 0.025, 0.1, 0.6001, 0.1, 0.2, 0.2)
+        made = card("raw part", secret="vo|te", bound=bound, parameters={"certify": 0.95})
+        first, *others = made.text().splitlines()
+        assert "an attacker guesses the vo\\|te right 60.0 % of the time" in first
+        said = (
+            "guesses the vo\\|te right more than 60.1 % of the time from one row (blind: 50.0 %), with 95 % confidence"
+        )
+        assert any(f"No attacker, however clever, {said}" in line for line in others)
+        assert any("Anything about what is released as it is, beyond the bound from counts" in line for line in others)
+        assert ReleaseCard.from_json(made.to_json()) == made
 
     def test_compares_with_the_clean_data_when_it_was_attacked(self):
         clean = attack(0.4, trained_on="clean", target="clean", accuracy=0.87)

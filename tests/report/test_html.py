@@ -19,6 +19,7 @@ from lowtide.disclose.budget import Point, Reading
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_fixed, certify_sequential
 from lowtide.disclose.obfuscator import Obfuscator
+from lowtide.disclose.standing import Bound
 from lowtide.errors import LowtideError
 from lowtide.formatting import unseen
 from lowtide.interface import Attack, Estimate
@@ -30,6 +31,7 @@ from lowtide.worlds import redundant_bit
 LABELS = ("ZEBRA", "OKAPI")
 SECTIONS = (
     "verdict",
+    "review",
     "leaks",
     "tradeoff",
     "attacks",
@@ -41,7 +43,6 @@ SECTIONS = (
     "change",
     "exposed-rows",
     "card",
-    "review",
     "reading",
 )
 HOSTILE = '<script>alert("x")</script>'
@@ -198,6 +199,18 @@ class TestWhatItHolds:
         assert unseen(survey.card.leakage) in words
         assert f"{survey.audit.attacks.headline.accuracy.value:.1%}".replace("%", " %") in words
 
+    def test_a_bound_against_every_attacker_stands_first_where_the_card_has_one(self):
+        raw = {
+            "certificate": certify_fixed(0.2, [0.5, 0.5], ratios=[0.0, 0.0], hidden=[True, False]),
+            "features": (Feature("age", 1.0), Feature("band", 0.0)),
+            "mechanism": "redact",
+        }
+        assert "Full disclosure satisfies it too" in Page(render(report_of("a title", "vote", card=a_card(**raw)))).text
+        bound = Bound(6, 300, 0.025, 0.1, 0.6001, 0.1, 0.2, 0.2)
+        words = Page(render(report_of("a title", "vote", card=a_card(**raw, bound=bound)))).text
+        assert "Against every attacker ≤ 60.1 % right" in words.replace("\u00a0", " ")
+        assert "Full disclosure satisfies it too" not in words
+
     def test_hidden_features_are_named(self, survey, page):
         assert survey.chosen.any()
         section = page[page.index('id="tradeoff"') : page.index('id="attacks"')]
@@ -242,7 +255,7 @@ class TestWithoutSomeData:
             ((), ("verdict", "reading")),
             (("scan",), ("verdict", "leaks", "reading")),
             (("curve", "features"), ("verdict", "tradeoff", "reading")),
-            (("audit",), (SECTIONS[0], *SECTIONS[3:11], "review", "reading")),
+            (("audit",), (*SECTIONS[:2], *SECTIONS[4:12], "reading")),
             (("card",), ("verdict", "attacks", "divergence", "card", "reading")),
             (("scan", "card"), ("verdict", "leaks", "attacks", "divergence", "card", "reading")),
         ],

@@ -122,6 +122,21 @@ class TestCertified:
         assert planned.card_.bound.information <= 0.05
         assert "Against every attacker" in planned.card_.text()
 
+    def test_columns_to_keep_that_make_too_many_rows_are_refused_with_the_bound(self):
+        x, s = _copies(400, [0.5])
+        table = pa.table({"flag": x[:, 0], "number": np.random.default_rng(1).standard_normal(400)})
+        asked = {"budget": "60%", "certify": 0.95, "keep": ["number"], "progress": False}
+        said = r"160 rows that judge .* \(number\) alone, in 160 cells, the bound is 100.0% right guesses already"
+        with pytest.raises(LowtideError, match=said):
+            Obfuscator(TIDE(**TIDE_OPTIONS), **asked).fit(table, s)
+
+    def test_where_nothing_is_bounded_all_there_is_may_be_told(self):
+        x, s = _copies(400, [0.5])
+        check = Obfuscator(TIDE(**TIDE_OPTIONS), budget=0.2, progress=False).fit(x, s).check_
+        for budget, most in ((Budget(0.2), np.log(2)), (Budget.accuracy(0.6), 1.0)):
+            standing = replace(check, bound=None, empty=False).standing(budget, reference=400, certify=True)
+            assert (standing.state, standing.upper) == ("not shown", pytest.approx(most))
+
     def test_without_it_the_column_may_stay(self):
         rng = np.random.default_rng(1)
         x, s = _copies(3000, [0.5])

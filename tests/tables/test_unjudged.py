@@ -157,6 +157,11 @@ def test_strict_refuses_a_kept_column_that_nobody_judged():
         plan(survey(), "vote", keep=["email"], strict=True, **FAST)
 
 
+def test_no_bound_is_promised_beside_a_kept_column_that_nobody_judged():
+    with pytest.raises(LowtideError, match="certify cannot bound what columns tell that nobody judged: email"):
+        plan(survey(), "vote", keep=["email"], mechanism="merge", budget="90%", certify=0.95, **FAST)
+
+
 def test_a_plan_that_is_saved_blanks_the_same(made, tmp_path):
     again = release(later(), made.save(tmp_path / "plan.json"))
     assert again.data.equals(release(later(), made).data)

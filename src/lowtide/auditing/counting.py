@@ -16,6 +16,7 @@ from scipy.special import entr
 
 from lowtide.disclose.budget import Unit
 from lowtide.disclose.card import ReleaseCard
+from lowtide.disclose.standing import Bound
 from lowtide.formatting import nats_up, percent_up
 from lowtide.interface import TextTable
 from lowtide.labels import read_classes
@@ -45,10 +46,12 @@ class WholeRelease:
     Attributes:
         samples: n released samples with all their columns; `None` where the attackers are given them all.
         card: the card of the release; `None` without one.
+        secret: what the secret is called, which the card must be about.
     """
 
     samples: Any = field(repr=False)
     card: ReleaseCard | None = None
+    secret: str = ""
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,8 @@ class CountedRelease:
         tails: bounds on the divergence and on pointwise leakage at one ε; `None` where no ε was asked about.
         chosen: the bounds if these rows chose the columns; `None` where something else was chosen, too.
         planned: whether the release has a card, so that a plan was made from reference rows: maybe from these.
+        stated: the bound of the card about this secret, which is from rows that had no part in the plan; `None` where
+            the card has none, or one that holds less surely.
         nouns: what the kind of data calls its things.
     """
 
@@ -127,6 +132,7 @@ class CountedRelease:
     tails: CountedTails | None
     chosen: ChosenHere | None
     planned: bool
+    stated: Bound | None
     nouns: Nouns = field(repr=False)
 
     @classmethod
@@ -137,6 +143,7 @@ class CountedRelease:
         *,
         nouns: Nouns,
         card: ReleaseCard | None = None,
+        secret: str = "",
         limit: float | None = None,
         epsilon: float | None = None,
         seed: int = 0,
@@ -148,6 +155,7 @@ class CountedRelease:
             failure: the probability with which each bound may fail.
             nouns: what the kind of data calls its things.
             card: of the release.
+            secret: what the secret is called; the bound of a card about another one says nothing here.
             limit: the accuracy that the bound should show; by default one near what the counts settle at.
             epsilon: ε of the divergence and of pointwise leakage; `None` for neither.
             seed: of the draws of fewer rows.
@@ -177,6 +185,7 @@ class CountedRelease:
             tails=None if epsilon is None else CountedTails.of_counts(counts, epsilon, failure),
             chosen=_chosen_here(counts, failure, card),
             planned=card is not None,
+            stated=_stated(card, secret, failure),
             nouns=nouns,
         )
 
@@ -213,8 +222,12 @@ class CountedRelease:
 
     @property
     def _headline(self) -> tuple[float, float] | None:
-        """The figures that hold although these rows may have chosen the columns."""
-        if not self.planned or self.chosen is None or self.chosen.accuracy >= _FULL:
+        """The figures that hold although these rows may have made the plan: those of the card, else for all choices."""
+        if not self.planned:
+            return None
+        if self.stated is not None:
+            return self.stated.accuracy, self.stated.information
+        if self.chosen is None or self.chosen.accuracy >= _FULL:
             return None
         return self.chosen.accuracy, self.chosen.information
 
@@ -222,6 +235,11 @@ class CountedRelease:
         rows = self.nouns.rows
         if not self.planned:
             return f" and none of these {rows} had a part in choosing what is released"
+        if self.stated is not None:
+            return (
+                f"; so the card says, from {self.stated.rows:,} {rows} that had no part in the plan (all {self.rows:,} "
+                f"{rows}, which may have had one, give {percent_up(self.accuracy)})"
+            )
         if self._headline is None:
             return (
                 f" and the plan was made from other {rows}; if it was made from these, the figure does not hold, and "
@@ -295,6 +313,7 @@ def count_release(
     *,
     failure: float,
     card: ReleaseCard | None = None,
+    secret: str = "",
     limit: float | None = None,
     epsilon: float | None = None,
     seed: int = 0,
@@ -307,6 +326,7 @@ def count_release(
         labels: (n,) the secret of every sample.
         failure: the probability with which each bound may fail.
         card: of the release.
+        secret: what the secret is called.
         limit: the accuracy that the bound should show.
         epsilon: ε of the divergence and of pointwise leakage.
         seed: of the draws of fewer rows.
@@ -316,7 +336,7 @@ def count_release(
     _, codes = read_classes(labels)
     counts = theory.count_cells(np.asarray(alike)[:, None], codes, int(codes.max()) + 1)
     return CountedRelease.of_counts(
-        counts, failure, nouns=kind.nouns, card=card, limit=limit, epsilon=epsilon, seed=seed
+        counts, failure, nouns=kind.nouns, card=card, secret=secret, limit=limit, epsilon=epsilon, seed=seed
     )
 
 
@@ -329,6 +349,13 @@ def _chosen_here(counts: Floats, failure: float, card: ReleaseCard | None) -> Ch
     if share == 0.0:
         return None
     return ChosenHere(columns, theory.accuracy(counts, share), theory.information(counts, share))
+
+
+def _stated(card: ReleaseCard | None, secret: str, failure: float) -> Bound | None:
+    """The bound of a card about this secret; columns that nobody judged were not counted for it."""
+    if card is None or card.bound is None or card.secret != secret or card.unjudged.released:
+        return None
+    return card.bound if card.bound.failure <= failure else None
 
 
 def _times(number: int) -> str:

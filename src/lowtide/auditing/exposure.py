@@ -146,7 +146,8 @@ class Exposure:
     def table(self, secret: str, rows: str) -> TextTable:
         """A line each, with intervals."""
         lines = [
-            (f"found of one {secret}, at {percent(one.rate)} false alarms", percents(one.share)) for one in self.caught
+            (f"people of one {secret} that it finds, at {percent(one.rate)} false alarms", percents(one.share))
+            for one in self.caught
         ]
         lines += [
             (f"right among the {one.count:,} most certain guesses (blind {percent(self.blind)})", percents(one.right))

@@ -156,7 +156,8 @@ def _against_every_attacker(found: AuditReport, gate: Gate) -> LimitOutcome:
     if bound is None:
         return LimitOutcome(asked, "not shown", _CHOSEN)
     if bound <= gate.limit:
-        return LimitOutcome(asked, "kept", f"By counts at most {_most(gate.quantity, bound)}")
+        whose = "" if found.counted.stated is None else ", as the card states"
+        return LimitOutcome(asked, "kept", f"By counts at most {_most(gate.quantity, bound)}{whose}")
     if math.isinf(bound):
         return LimitOutcome(asked, "not shown", "Counts bound nothing: too many rows differ from all others")
     return LimitOutcome(asked, "not shown", f"By counts it may be as much as {_most(gate.quantity, bound)}")

@@ -65,7 +65,7 @@ def audit_matched(matched: Matched, task: AuditTask, gate: Gate | None) -> Audit
         secret=data.secret,
         position=matched.position,
         unseen=task.unseen,
-        whole=WholeRelease(matched.whole, task.card),
+        whole=WholeRelease(matched.whole, task.card, data.secret),
         **options,
     )
     found = replace(found, told=replace(told, groups=data.groups))

@@ -140,7 +140,6 @@ def _figures(prior: Floats) -> list[HeldFigure]:
             _summed(Tangents.information),
             float,
             "how many nats one sample tells on average",
-            least=-np.inf,
         ),
         HeldFigure(
             "bayes_vulnerability",
@@ -155,7 +154,6 @@ def _figures(prior: Floats) -> list[HeldFigure]:
             partial(_beside_blind, np.eye(len(prior))),
             _log_ratio,
             "log of right guesses over blind ones (min-entropy leakage, Arimoto's at α = ∞)",
-            least=-np.inf,
         ),
         HeldFigure(
             "maximal_leakage",
@@ -228,7 +226,7 @@ def _charged(prior: Floats, costs: Floats) -> list[HeldFigure]:
     gains = costs.max() - costs
     sums = partial(_beside_blind, gains)
     meaning = "what the release saves an attacker, at your costs"
-    found = [HeldFigure(SAVED, "cost saved", sums, lambda means: float(means[0] - means[1]), meaning, least=-np.inf)]
+    found = [HeldFigure(SAVED, "cost saved", sums, lambda means: float(means[0] - means[1]), meaning)]
     if float((gains @ prior).max()) > 0:  # else every guess costs the same
         meaning = "log of what an attacker gains, with the largest cost as 0, over what they gain blindly"
         found.append(HeldFigure(G_LEAKAGE, "g-leakage", sums, _log_ratio, meaning))

@@ -321,12 +321,13 @@ def _counted(
     """
     if options.get("groups") is not None or (unseen is not None and unseen.columns):
         return None
-    alike, card = surface.alike, None if whole is None else whole.card
-    if whole is not None and whole.samples is not None:
-        alike = kind.surface(whole.samples).alike
+    shown = WholeRelease(None) if whole is None else whole
+    alike = surface.alike if shown.samples is None else kind.surface(shown.samples).alike
     limit = gate.limit if gate is not None and gate.quantity == "accuracy" else None
-    seed = options.get("seed", 0)
-    return count_release(kind, alike, labels, failure=failure, card=card, limit=limit, epsilon=epsilon, seed=seed)
+    seed, of = options.get("seed", 0), shown.secret
+    return count_release(
+        kind, alike, labels, failure=failure, card=shown.card, secret=of, limit=limit, epsilon=epsilon, seed=seed
+    )
 
 
 def _kind_of(release: Any, clean: Any) -> Modality:

@@ -78,6 +78,7 @@ class ReleaseCard:
         rows: how many rows were released.
         classes: how many values the secret has.
         largest_class: share of the commonest one, which is how often a blind guess is right.
+        secret: the name of the secret, such as that of its column; `None` where it has none, and on older cards.
         changed: share of all values that were changed.
         leakage: estimated information of the release about the secret, in nats; `None` where there is no estimate, as
             for images and texts, which are only attacked.
@@ -103,6 +104,7 @@ class ReleaseCard:
     classes: int
     largest_class: float
     changed: float
+    secret: str | None = None
     leakage: Estimate | None = None
     attacks: tuple[Attack, ...] = ()
     standing: Standing | None = None
@@ -193,6 +195,8 @@ class ReleaseCard:
             "data_sha256": self.data_sha256,
             "plan_sha256": self.plan_sha256,
         }
+        if self.secret is not None:  # older cards have no name of the secret
+            card["secret"] = self.secret
         if self.secrets:  # cards of one secret are as they were before there were several
             card["secrets"] = [asdict(one) for one in self.secrets]
         if self.decisions:  # likewise

@@ -77,8 +77,8 @@ def _achieved(card: ReleaseCard) -> str | None:
     clean = [a for a in card.attacks if (a.trained_on, a.target) == ("clean", "clean")]
     instead = f" instead of {_percent(strongest(clean).accuracy.value)}" if clean else ""
     return (
-        f"an attacker guesses the secret right {_percent(attack.accuracy.value)} of the time{instead}; guessing "
-        f"blindly gives {_percent(_blind(card))}"
+        f"an attacker guesses the {_quoted(card.secret or 'secret')} right {_percent(attack.accuracy.value)} of the "
+        f"time{instead}; guessing blindly gives {_percent(_blind(card))}"
     )
 
 
@@ -100,9 +100,9 @@ def against_everybody(card: ReleaseCard) -> str | None:
     """What no attacker achieves, where a bound from counts says so."""
     if card.bound is None or card.unjudged.released:
         return None
-    sure = float(card.parameters.get("certify") or 1 - card.bound.failure)
+    sure, right = float(card.parameters.get("certify") or 1 - card.bound.failure), percent_up(card.bound.accuracy)
     return (
-        f"no attacker, however clever, guesses the secret right more than {percent_up(card.bound.accuracy)} of the "
+        f"no attacker, however clever, guesses the {_quoted(card.secret or 'secret')} right more than {right} of the "
         f"time from one row (blind: {_percent(card.largest_class)}), with {100 * sure:.3g} % confidence, if people are "
         "drawn like the reference rows"
     )
@@ -334,7 +334,8 @@ def _not_promised(card: ReleaseCard) -> list[str]:
         lines.append(f"Any worst case: what the release tells is known from {measured} only.")
     elif names:
         how = "as it is, or coarser" if card.merged else "as it is"
-        lines.append(f"Anything about what is released {how} ({len(names)} features): {_some(names)}.")
+        beyond = "" if against_everybody(card) is None else ", beyond the bound from counts"
+        lines.append(f"Anything about what is released {how}{beyond} ({len(names)} features): {_some(names)}.")
     if card.unjudged.released:
         names = list(map(_quoted, card.unjudged.released))
         lines.append(f"Anything about columns that nobody judged ({len(names)}): {_some(names)}.")

@@ -9,7 +9,7 @@ from lowtide.attack.panel import AttackReport
 from lowtide.attack.together import ToldTogether
 from lowtide.density.objectives import with_overlooked
 from lowtide.disclose.budget import Budget
-from lowtide.disclose.standing import Bound, Standing, stand
+from lowtide.disclose.standing import Bound, Standing, all_there_is, stand
 from lowtide.interface import Attack, Estimate
 from lowtide.types import Labels
 
@@ -69,7 +69,8 @@ class Check:
             low, high = (0.0, 0.0) if budget.unit == "nats" else (blind.low, blind.high)
             return Standing(budget.limit, budget.unit, "kept", high, low, found.n)
         if certify:
-            upper = math.inf if self.bound is None else self.bound.limits(budget.unit)
+            most = all_there_is(budget.unit, len(self.attacks.prior))
+            upper = most if self.bound is None else self.bound.limits(budget.unit)
             rows = self.bound.rows if self.bound else found.n
             found = replace(found, value=min(found.value, upper), low=min(found.low, upper), high=upper, n=rows)
         attacks: Sequence[Attack | ToldTogether] = self.attacks.retrained if self.together is None else [self.together]

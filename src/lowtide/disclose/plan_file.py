@@ -13,7 +13,7 @@ import html
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -229,7 +229,10 @@ def card_paths(out: Path, *, folder: bool | None = None) -> dict[str, Path]:
 
 
 def find_card(release: Any, card: ReleaseCard | str | Path | None) -> ReleaseCard | None:
-    """The card that was given, or the one beside a released file; a note says where it is of another release."""
+    """The card that was given, or the one beside a released file.
+
+    Where it is of another release a note says so, and the bound that it states against every attacker is left out.
+    """
     if isinstance(card, ReleaseCard):
         return card
     if not isinstance(release, (str, os.PathLike)):
@@ -241,4 +244,5 @@ def find_card(release: Any, card: ReleaseCard | str | Path | None) -> ReleaseCar
     found = ReleaseCard.load(card or beside)
     if found.data_sha256 is not None and found.data_sha256 != sha256_of(Path(release)):
         note("the hash on the card is not that of this release: its estimate is of another one")
+        return replace(found, bound=None)
     return found

@@ -87,6 +87,11 @@ class Bound:
         )
 
 
+def all_there_is(unit: Unit, classes: int) -> float:
+    """The most that any release tells about a secret of so many classes: what stands where nothing bounds it."""
+    return math.log(classes) if unit == "nats" else 1.0
+
+
 @dataclass(frozen=True)
 class Standing:
     """Where a release stands towards its budget.

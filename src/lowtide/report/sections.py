@@ -54,6 +54,7 @@ def make_report(
     own: Sequence[Section] = kind.sections(found, view)
     sections = (
         _verdict(found),
+        *review(found),
         *(section for section in own if not section.single),
         *_tradeoff(found),
         *_attacks(found),
@@ -66,7 +67,6 @@ def make_report(
         *(section for section in own if section.single),
         *exposed_rows(found),
         *_card(found, kind),
-        *review(found),
         _reading(kind),
     )
     return Report(title, secret, kind.nouns, sections)

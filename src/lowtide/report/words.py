@@ -12,9 +12,20 @@ import numpy as np
 from lowtide.attack.lower_bound import LowerBound
 from lowtide.auditing.report import AuditReport
 from lowtide.disclose.card import ReleaseCard
-from lowtide.disclose.card_page import distrust, redrawn_in_words
+from lowtide.disclose.card_page import against_everybody, distrust, redrawn_in_words
 from lowtide.disclose.certificate import TwoSided, rounded_up
-from lowtide.formatting import interval, listed, number, percent, percentages, percents, plain, unseen
+from lowtide.formatting import (
+    interval,
+    listed,
+    nats_up,
+    number,
+    percent,
+    percent_up,
+    percentages,
+    percents,
+    plain,
+    unseen,
+)
 from lowtide.interface import NATS_PER_BIT, Estimate
 from lowtide.protocols import Nouns
 from lowtide.report.html import Findings
@@ -155,8 +166,13 @@ def _bound(found: Findings) -> Figure:
     label = "Worst-case bound"
     if found.card is None:
         return Figure(label, "none", ("no release card was given",), "Nothing is promised against every attacker.")
-    whole = found.card.certificate.whole
+    whole, counted = found.card.certificate.whole, against_everybody(found.card)
     epsilon = f"at ε = {rounded_up(whole.forward.epsilon)}"
+    if whole.vacuous and counted is not None and found.card.bound is not None:
+        held = found.card.bound
+        details = (f"and at most {nats_up(held.information)} nat", f"counted on {held.rows:,} {found.nouns.rows}")
+        meaning = f"{counted[0].upper()}{counted[1:]}."
+        return Figure("Against every attacker", f"≤ {percent_up(held.accuracy)} right", details, meaning)
     if whole.vacuous:
         meaning = (
             "Full disclosure satisfies it too: nothing is promised against every conceivable attacker. What is known "
@@ -354,7 +370,8 @@ def _open(card: ReleaseCard, nouns: Nouns, count: int) -> tuple[str, ...]:
     if count:
         names = f": {listed(raw, _NAMED)}" if nouns.named else ""
         how = "as it is, or coarser" if card.merged else "as it is"
-        said.insert(0, f"Anything about what is released {how} ({count:,} {nouns.counted}){names}.")
+        beyond = "" if against_everybody(card) is None else ", beyond the bound from counts"
+        said.insert(0, f"Anything about what is released {how}{beyond} ({count:,} {nouns.counted}){names}.")
     return tuple(said)
 
 

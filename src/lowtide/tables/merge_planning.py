@@ -22,6 +22,7 @@ from lowtide.disclose.rehearsal import Goal, Tick
 from lowtide.disclose.standing import level_of
 from lowtide.errors import LowtideError
 from lowtide.features import Features
+from lowtide.tables.countable import uncountable
 from lowtide.tables.layout import column_names
 from lowtide.tables.merge_problem import MergeProblem
 from lowtide.tables.merge_search import (
@@ -337,18 +338,10 @@ def refuse_uncountable(search: MergeSearch) -> None:
     least, limit = cost.told(search.begin), goal.budget.limit
     if least <= limit:
         return
-    unit = goal.budget.unit
-    told = {"accuracy": f"{least:.1%} right guesses", "nats": f"{least:.4f} nat", "delta": f"{least:.4f}"}[unit]
     counts = cost.counts(search.begin)
     needed = rows_needed(cost.bound, counts, limit, len(problem.data.codes))
     more = "no number of rows would" if needed is None else f"about {needed:,} rows would"
-    kept = [name for name, keep in zip(problem.features.names, problem.keep, strict=True) if keep]
-    what = f"the columns to keep ({', '.join(kept)}) alone, in {counts.shape[1]:,} cells," if kept else "nothing shown"
-    raise LowtideError(
-        f"{int(problem.judged.sum()):,} rows that judge cannot show a budget of {goal.budget} against every attacker: "
-        f"with {what} the bound is {told} already; {more}. Raise the budget, give more rows"
-        + (", or keep fewer columns" if kept else ", or leave certify out")
-    )
+    raise uncountable(problem, goal.budget, least, counts.shape[1], f"; {more}")
 
 
 def rows_needed(bound: Callable[[Floats], float], counts: Floats, limit: float, rows: int) -> int | None:

@@ -19,6 +19,7 @@ from lowtide.disclose.standing import Bound, level_of
 from lowtide.errors import LowtideError
 from lowtide.features import Features
 from lowtide.splits import generator, sample_with_classes, stratified, stream
+from lowtide.tables.countable import refuse_uncountable, until_countable
 from lowtide.tables.encoder import is_frame
 from lowtide.tables.layout import column_names, owners
 from lowtide.tables.mechanism import TableMechanism
@@ -216,12 +217,14 @@ def make_plan(problem: TableProblem, goal: Goal, looks: Iterator[int], tick: Tic
         looks: counts the looks at the judged rows.
         tick: called with the share of the work that is done.
     """
+    if goal.certify is not None:
+        refuse_uncountable(problem, goal)
     planner = _planner(problem, goal.aim.planned, lambda done: tick(0.7 * done), allowed=goal.budget)
     search = planner.search()
     hidden = ~problem.keep if search.chosen is None else search.chosen.hidden
     points = list(search.points)
     if goal.certify is not None:
-        hidden = _until_countable(problem, goal, hidden)
+        hidden = until_countable(problem, goal, hidden)
     tried = [(hidden, problem.check(hidden, next(looks), lambda done: tick(0.7 + 0.05 * done)))]
     fresh, useful = problem.fresh_attackers()
     while not goal.is_met(tried[-1][1]) and not (hidden | problem.keep).all():
@@ -237,26 +240,6 @@ def make_plan(problem: TableProblem, goal: Goal, looks: Iterator[int], tick: Tic
         raise planner.unreachable(problem.features.names, tried[-1][1].measured)
     hidden, check = goal.settle(tried)
     return FixedColumns(problem.features, hidden, tuple(points), search.marginal), check
-
-
-def _until_countable(problem: TableProblem, goal: Goal, hidden: Bools) -> Bools:
-    """Hide what makes too many different rows, until a bound against every attacker keeps the budget.
-
-    It is taken from as many rows for planning as there are to judge; their own count says whether it holds.
-    """
-    planning = np.flatnonzero(~problem.judged)
-    some = generator(problem.options.seed, "table counted rows").permutation(planning)[: int(problem.judged.sum())]
-    rows = np.isin(np.arange(len(problem.judged)), some)
-
-    def told(trial: Bools) -> float:
-        bound = problem.bound(trial, 1 - level_of(1, problem.confidence), rows)
-        return np.inf if bound is None else bound.limits(goal.budget.unit)
-
-    while told(hidden) > goal.budget.limit and not (hidden | problem.keep).all():
-        candidates = np.flatnonzero(~hidden & ~problem.keep)
-        gains = [told(hidden | (np.arange(len(hidden)) == j)) / problem.worth[j] for j in candidates]
-        hidden = hidden | (np.arange(len(hidden)) == candidates[int(np.argmin(gains))])
-    return hidden
 
 
 def keep_share(problem: TableProblem, kept: float, tick: Tick) -> tuple[FixedColumns, Check]:
