@@ -25,11 +25,10 @@ from lowtide.table_files.shuffling import Shuffling, order_beside
 from lowtide.table_files.writing import Writer
 from lowtide.tables.cells import blank
 from lowtide.tables.columns import HIDDEN
-from lowtide.tables.dataset import read_types
 from lowtide.tables.frequencies import Frequencies
 from lowtide.tables.hider import Disclosed
 from lowtide.tables.layout import owners
-from lowtide.tables.options import TableOptions
+from lowtide.tables.options import TableOptions, read_types
 from lowtide.tables.redraw_policy import RedrawPolicy
 from lowtide.tables.secrets import joint_names, secret_texts, with_joint
 
@@ -38,6 +37,20 @@ def secrets_of(plan: Plan) -> Mapping[str, str]:
     """The columns whose product is the secret of a plan, and their types; none where the secret is one column."""
     found: Mapping[str, str] = plan.layout.get("secrets", {})
     return found
+
+
+def check_layout(plan: Plan) -> None:
+    """Refuse a plan that does not say of every column, once, what becomes of it."""
+    layout, judged = plan.layout, plan.hider.mechanism.encoder.names
+    columns, utility = layout["columns"], layout["utility"]
+    listed = [*layout["blank"], *layout["kept"]]
+    if not isinstance(columns, Mapping) or not all(isinstance(name, str) for name in (*listed, *columns.values())):
+        raise LowtideError("the layout of a plan of tables must list names of columns and their types")
+    named = [*judged, *listed, plan.secret]
+    if (columns or judged) and (len(set(named)) < len(named) or set(named) != set(columns)):
+        raise LowtideError("a plan must say of every column, once, whether it is judged, blank, kept or the secret")
+    if utility is not None and utility not in judged:
+        raise LowtideError("the utility of a plan must be one of the columns that were judged")
 
 
 def check_columns(plan: Plan, names: Sequence[str]) -> None:
