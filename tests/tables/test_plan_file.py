@@ -16,7 +16,7 @@ from lowtide.disclose.noise import KeyedNoise, open_noise
 from lowtide.disclose.obfuscator import Obfuscator
 from lowtide.disclose.plan_file import VERSION, Plan
 from lowtide.errors import LowtideError
-from lowtide.tables.releasing import release_table
+from lowtide.tables.releasing import ids_of, release_table
 
 
 def make_table(rows=200, seed=0):
@@ -145,11 +145,11 @@ def test_a_plan_with_a_network_comes_back_from_its_folder(sequential, tmp_path):
 def test_noise_needs_ids_and_follows_the_row():
     plan = make_plan(mechanism="gaussian", lam=0.5, hide=("height",), budget=0.05)
     noise, table = KeyedNoise(b"k" * 32), make_table()
-    released, *_ = release_table(table, plan, noise=noise, ids="id")
+    released, *_ = release_table(table, plan, noise=noise, ids=ids_of(table, "id"))
     assert released["height"].type == pa.float32()
     assert released["height"] != table["height"]
     turned = table.take(list(range(199, -1, -1)))
-    back = release_table(turned, plan, noise=noise, ids="id")[0].take(list(range(199, -1, -1)))
+    back = release_table(turned, plan, noise=noise, ids=ids_of(turned, "id"))[0].take(list(range(199, -1, -1)))
     assert back["height"].to_pylist() == released["height"].to_pylist()
     with pytest.raises(LowtideError, match="need ids"):
         release_table(table, plan, noise=noise)

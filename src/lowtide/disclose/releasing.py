@@ -122,6 +122,7 @@ def write_release(
             sink.write(changed)
             tally.add(changed)
             tick(tally.rows)
+            del batch, changed  # so that one batch is in memory, and not two, while the next is read
         job.finish()
     return write_card(tally, target, staging)
 

@@ -7,7 +7,8 @@ runs on the disk, 8 bytes a row, and compared range by range.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -16,9 +17,11 @@ import numpy as np
 from lowtide.disclose.noise import Ids
 from lowtide.errors import LowtideError
 
-_RUN = 1 << 20  # ids that are sorted at once
-_RANGE = 1 << 21  # ids that are compared at once
+_RUN = 1 << 19  # ids that are sorted at once
+_RANGE = 1 << 19  # ids that are compared at once
 _SAMPLED = 256  # ids of a run that say where ranges begin
+Run = Callable[[], Ids]
+"""Opens sorted ids, which may lie on the disk: what is mapped counts as memory of this process until it is let go."""
 
 
 class SeenIds:
@@ -43,7 +46,7 @@ class SeenIds:
 
     def run(self) -> Ids:
         """All of them, sorted, and none is remembered any longer."""
-        found = np.sort(np.concatenate([*self._runs(), np.zeros(0, np.uint64)]))
+        found = np.sort(np.concatenate([*(run() for run in self._runs()), np.zeros(0, np.uint64)]))
         self._lengths, self._waiting = [], []
         if self._file is not None:
             self._file.close()
@@ -66,30 +69,43 @@ class SeenIds:
         self._lengths.append(len(ids))
         self._waiting = []
 
-    def _runs(self) -> list[Ids]:
+    def _runs(self) -> list[Run]:
         if self._file is None:  # few enough to stay in memory
-            return [np.sort(np.concatenate(self._waiting))] if self._waiting else []
+            held = np.sort(np.concatenate(self._waiting)) if self._waiting else np.zeros(0, np.uint64)
+            return [lambda: held]
         if self._waiting:
             self._spill()
         self._file.flush()
-        whole = np.memmap(self._file, dtype=np.uint64, mode="r")
-        return np.split(whole, np.cumsum(self._lengths)[:-1])
+        starts = np.cumsum([0, *self._lengths[:-1]]).tolist()
+        return [partial(_mapped, self._file, *where) for where in zip(starts, self._lengths, strict=True)]
 
 
-def any_repeated(runs: Sequence[Ids]) -> bool:
-    """Whether a number occurs twice in some sorted runs, which may lie on the disk."""
-    total = sum(map(len, runs))
+def _mapped(file: IO[bytes], start: int, length: int) -> Ids:
+    return np.memmap(file, dtype=np.uint64, mode="r", offset=8 * start, shape=(length,))
+
+
+def any_repeated(runs: Sequence[Run]) -> bool:
+    """Whether a number occurs twice in some runs."""
+    total = sum(len(run()) for run in runs)
     if not total:
         return False
-    some = np.sort(np.concatenate([run[:: max(1, len(run) // _SAMPLED)] for run in runs]))
+    some = np.sort(np.concatenate([_sampled(run()) for run in runs]))
     ranges = max(1, -(-total // _RANGE))
     edges = some[np.linspace(0, len(some) - 1, ranges + 1).astype(np.intp)[1:-1]]
-    places = [np.concatenate([[0], np.searchsorted(run, edges), [len(run)]]) for run in runs]
+    places = [np.searchsorted(run(), edges).tolist() for run in runs]
     for k in range(ranges):
-        part = np.sort(np.concatenate([run[at[k] : at[k + 1]] for run, at in zip(runs, places, strict=True)]))
+        parts = [
+            np.array(run()[at[k - 1] if k else 0 : at[k] if k < len(at) else None])
+            for run, at in zip(runs, places, strict=True)
+        ]
+        part = np.sort(np.concatenate(parts))
         if (part[1:] == part[:-1]).any():
             return True
     return False
+
+
+def _sampled(ids: Ids) -> Ids:
+    return np.array(ids[:: max(1, len(ids) // _SAMPLED)])
 
 
 def check_repeats(runs: Sequence[Path], rows: str) -> None:
@@ -99,7 +115,7 @@ def check_repeats(runs: Sequence[Path], rows: str) -> None:
         runs: files of NumPy.
         rows: what the samples are called, one of them.
     """
-    if any_repeated([np.load(path, mmap_mode="r") for path in runs]):
+    if any_repeated([partial(np.load, path, mmap_mode="r") for path in runs]):
         raise repeated(rows)
 
 

@@ -31,7 +31,7 @@ NAME = "manifest.json"
 _FORMAT, _VERSION = "lowtide-shards", 1
 _OWNER = 0o700
 ENGINES = ("local", "ray")
-PART_ROWS = 262_144  # of a part that becomes a piece of one file: four batches
+PART_ROWS = 131_072  # of a part that becomes a piece of one file: two batches
 
 
 @dataclass(frozen=True)

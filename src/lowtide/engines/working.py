@@ -91,6 +91,7 @@ class Worker:
                 changed = self._worker.change(batch, noise)
                 sink.write(changed)
                 tally.add(changed)
+                del batch, changed  # so that one batch is in memory, and not two, while the next is read
         ids = self._worker.seen()
         if ids is not None:
             np.save(private / IDS, ids)

@@ -19,8 +19,7 @@ from lowtide.report.html import Findings, Outline
 from lowtide.studio.views import Json, card_of, chart_of, head, names_of, table_of
 from lowtide.studio.views_samples import sample_of
 from lowtide.tables.hider import TableHider
-from lowtide.tables.redraw_curve import RedrawPoint
-from lowtide.tables.redraw_policy import RedrawPolicy
+from lowtide.tables.redraw_policy import RedrawPoint, RedrawPolicy
 from lowtide.tables.redraw_view import RedrawView, draw_readings
 from lowtide.texts.redraw_policy import RedrawWords
 

@@ -248,15 +248,23 @@ def _check_names(names: Iterable[str], where: str) -> None:
         raise LowtideError(f"{where} has more than one column {', '.join(map(repr, twice))}; rename or drop one")
 
 
-READ_AHEAD = 1 << 20  # bytes read ahead per column, instead of whole row groups
+_READ_AHEAD = 1 << 17  # bytes read ahead per column, instead of whole row groups
 _MAGIC = b"ARROW1"
+
+
+def open_parquet(path: Path) -> pq.ParquetFile:
+    """A Parquet file that is read in memory that does not grow with it.
+
+    Arrow's own way of reading ahead, `pre_buffer`, keeps all bytes that it has read until the file is closed.
+    """
+    return pq.ParquetFile(path, buffer_size=_READ_AHEAD, pre_buffer=False)
 
 
 def columnar_schema(path: Path, name: Name) -> pa.Schema:
     """The columns and types of a Parquet or Arrow file."""
     with readable(path, name):
         if name == "parquet":
-            with pq.ParquetFile(path) as file:
+            with open_parquet(path) as file:
                 schema = file.schema_arrow
         else:
             with _open_arrow(path) as reader:
@@ -274,13 +282,19 @@ def read_columnar(path: Path, name: Name, *, rows: int) -> Iterator[pa.Table]:
     """
     with readable(path, name):
         if name == "parquet":
-            with pq.ParquetFile(path, buffer_size=READ_AHEAD) as file:
-                for batch in file.iter_batches(rows):
-                    yield plain_table(pa.Table.from_batches([batch]), str(path))
+            with open_parquet(path) as file:
+                yield from plain_tables(file.iter_batches(rows), path)
         else:
             with _open_arrow(path) as reader:
-                for batch in _batches(reader):
-                    yield plain_table(pa.Table.from_batches([batch]), str(path))
+                yield from plain_tables(_batches(reader), path)
+
+
+def plain_tables(batches: Iterable[pa.RecordBatch], path: Path) -> Iterator[pa.Table]:
+    """Batches of a file as plain tables, none of which is held once it was handed on.
+
+    A loop would hold each of them while it reads the next.
+    """
+    return map(lambda batch: plain_table(pa.Table.from_batches([batch]), str(path)), batches)  # noqa: C417
 
 
 @contextmanager
@@ -303,9 +317,8 @@ def _open_arrow(path: Path) -> Iterator[pa.RecordBatchReader]:
 
 def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     if isinstance(reader, pa.ipc.RecordBatchFileReader):
-        yield from (reader.get_batch(index) for index in range(reader.num_record_batches))
-    else:
-        yield from reader
+        return map(reader.get_batch, range(reader.num_record_batches))
+    return iter(reader)
 
 
 @contextmanager

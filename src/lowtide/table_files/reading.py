@@ -258,7 +258,7 @@ def part_batches(
     if "stop" not in part:
         return batches(place, like=like, rows=rows, encoding=encoding)
     tables = several.read_rows(place, part["start"], part["stop"], rows=rows)
-    return _rechunk(_filled((formats.fit(table, like, str(place)) for table in tables), place), rows)
+    return _rechunk(_filled(_fitted(tables, like, place), place), rows)
 
 
 def parts_of(
@@ -357,16 +357,23 @@ def _blocks(path: Path, form: formats.Format, schema: pa.Schema, encoding: str, 
         return read_separated(path, form, encoding=encoding, schema=schema)
     if form.name == "jsonl":
         return read_lines(path, schema=schema)
-    return (formats.fit(table, schema, str(path)) for table in formats.read_columnar(path, form.name, rows=rows))
+    return _fitted(formats.read_columnar(path, form.name, rows=rows), schema, path)
+
+
+def _fitted(tables: Iterable[pa.Table], schema: pa.Schema, path: Path) -> Iterator[pa.Table]:
+    """Tables with the columns and types of `schema`, none of which is held once it was handed on."""
+    return map(lambda table: formats.fit(table, schema, str(path)), tables)  # noqa: C417
 
 
 def _filled(blocks: Iterable[pa.Table], path: Path) -> Iterator[pa.Table]:
     """The blocks that have rows, of which there must be one."""
     rows = 0
     for block in blocks:
-        if block.num_rows:
-            rows += block.num_rows
-            yield check_moments(block, str(path))
+        rows += len(block)
+        checked = [check_moments(block, str(path))] if len(block) else []
+        del block  # what is handed on is not held while the next is read
+        while checked:
+            yield checked.pop()
     if not rows:
         raise LowtideError(f"{path} has no rows; give at least one")
 
@@ -376,13 +383,15 @@ def _rechunk(blocks: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
     waiting: list[pa.Table] = []
     for block in blocks:
         waiting.append(block)
+        del block  # what is handed on is not held while the next is read
         total = sum(map(len, waiting))
         if total < rows:
             continue
         whole = pa.concat_tables(waiting)
-        for start in range(0, total - rows + 1, rows):
-            yield whole.slice(start, rows)
-        rest = whole.slice(total - total % rows)
-        waiting = [rest] if len(rest) else []
+        waiting = [whole.slice(start, rows) for start in range(0, total, rows)]
+        del whole
+        waiting.reverse()
+        while waiting and len(waiting[-1]) == rows:
+            yield waiting.pop()
     if waiting:
         yield pa.concat_tables(waiting)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lowtide.errors import LowtideError
 from lowtide.files import PRIVATE
@@ -108,7 +107,7 @@ def _common(known: pa.Field, own: pa.Field, first: Path, path: Path) -> pa.Field
 
 def row_count(path: Path) -> int:
     """How many rows a Parquet file says it has."""
-    with formats.readable(path, "parquet"), pq.ParquetFile(path) as file:
+    with formats.readable(path, "parquet"), formats.open_parquet(path) as file:
         return int(file.metadata.num_rows)
 
 
@@ -121,7 +120,7 @@ def read_rows(path: Path, start: int, stop: int, *, rows: int) -> Iterator[pa.Ta
         stop: the row behind the last.
         rows: how many rows to decode at once.
     """
-    with formats.readable(path, "parquet"), pq.ParquetFile(path, buffer_size=formats.READ_AHEAD) as file:
+    with formats.readable(path, "parquet"), formats.open_parquet(path) as file:
         groups, first, place = [], None, 0
         for group in range(file.metadata.num_row_groups):
             size = file.metadata.row_group(group).num_rows
@@ -130,11 +129,13 @@ def read_rows(path: Path, start: int, stop: int, *, rows: int) -> Iterator[pa.Ta
                 first = place if first is None else first
             place += size
         at = first or 0
-        for batch in file.iter_batches(rows, row_groups=groups):
+        for batch in file.iter_batches(rows, row_groups=groups, use_threads=False):  # others read, too
             low, high = max(start - at, 0), min(stop - at, len(batch))
             at += len(batch)
-            if low < high:
-                yield plain_table(pa.Table.from_batches([batch.slice(low, high - low)]), str(path))
+            wanted = [batch.slice(low, high - low)] if low < high else []
+            del batch  # what is handed on is not held while the next is read
+            while wanted:
+                yield plain_table(pa.Table.from_batches([wanted.pop()]), str(path))
             if at >= stop:
                 return
 

@@ -136,7 +136,7 @@ def _scatter_arrow(column: Any, places: Ints, values: Any) -> Any:
     mask = np.zeros(len(array), dtype=bool)
     mask[places] = True
     if not pa.types.is_dictionary(array.type):
-        values = pa.array(list(values), type=array.type)
+        values = pa.array(values if isinstance(values, np.ndarray) else list(values), type=array.type)
         replaced = pa.compute.replace_with_mask(array, pa.array(mask), values)
     else:
         whole = array.unify_dictionaries().combine_chunks()

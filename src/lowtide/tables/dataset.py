@@ -24,7 +24,7 @@ from lowtide.table_files.reading import batches, read, schema_like, schema_of
 from lowtide.table_files.sampling import MOST_ROWS, note_sample, sample_rows
 from lowtide.table_files.shuffling import read_places
 from lowtide.tables.encoder import MOST_CATEGORIES, category_cap, read_shown, read_table, take_rows
-from lowtide.tables.options import TableOptions
+from lowtide.tables.options import TableOptions, read_types
 from lowtide.tables.policies import FixedColumns
 from lowtide.tables.redraw_planning import why_not_redraw
 from lowtide.tables.redraw_policy import RedrawPolicy
@@ -182,15 +182,6 @@ def _check_size(name: str, description: Description, judged: Sequence[str]) -> N
         )
 
 
-def read_types(types: Sequence[str]) -> dict[str, str]:
-    """`COLUMN=TYPE` entries as a mapping."""
-    pairs = [entry.rpartition("=") for entry in types]
-    for name, _, kind in pairs:
-        if not name or not kind:
-            raise LowtideError("--type must read COLUMN=TYPE, such as --type zip=text")
-    return {name: kind for name, _, kind in pairs}
-
-
 def lock_columns(data: Dataset, keep: Sequence[str], hide: Sequence[str]) -> Locks:
     """Columns to keep and to hide, by name; those that nobody judges are not features and are kept beside them."""
     if data.source.table is None:
@@ -237,20 +228,6 @@ def layout_of(data: Dataset, locks: Locks, utility: str | None) -> dict[str, Any
         "utility": utility,
         "secrets": dict(data.source.secrets),
     }
-
-
-def check_layout(plan: Plan) -> None:
-    """Refuse a plan that does not say of every column, once, what becomes of it."""
-    layout, judged = plan.layout, plan.hider.mechanism.encoder.names
-    columns, utility = layout["columns"], layout["utility"]
-    listed = [*layout["blank"], *layout["kept"]]
-    if not isinstance(columns, Mapping) or not all(isinstance(name, str) for name in (*listed, *columns.values())):
-        raise LowtideError("the layout of a plan of tables must list names of columns and their types")
-    named = [*judged, *listed, plan.secret]
-    if (columns or judged) and (len(set(named)) < len(named) or set(named) != set(columns)):
-        raise LowtideError("a plan must say of every column, once, whether it is judged, blank, kept or the secret")
-    if utility is not None and utility not in judged:
-        raise LowtideError("the utility of a plan must be one of the columns that were judged")
 
 
 def view_plan(plan: Plan) -> PlanView:

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.tree import DecisionTreeRegressor
 
+from lowtide.extras import optional
 from lowtide.tables.codes import FEWEST, CodedColumn
 from lowtide.tables.frequencies import Frequencies
 from lowtide.types import Floats, Ints
 
+trees = optional("sklearn.tree")  # slow to import, and needed for fitting alone
 ColumnCounts = tuple[Frequencies, tuple[int, ...]]
 
 _LEAVES = 1024
@@ -154,7 +155,7 @@ def _grow(past: Floats, own: Ints, seed: int) -> tuple[tuple[Ints, Floats, Ints,
         return (nothing - 1, np.zeros(1), nothing, nothing, nothing), np.zeros(len(own), dtype=np.intp)
     frequent = np.argsort(-np.bincount(own[own >= 0]), kind="stable")[:_TARGETS]
     targets = np.column_stack([own[:, None] == frequent, own / max(1, own.max())]).astype(np.float64)
-    tree = DecisionTreeRegressor(
+    tree = trees.DecisionTreeRegressor(
         max_leaf_nodes=_LEAVES,
         min_samples_leaf=max(_LEAF_ROWS, int(len(own) * _LEAF_SHARE)),
         random_state=seed % 2**31,

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
-from sklearn.ensemble import HistGradientBoostingClassifier
 
+from lowtide.extras import optional
 from lowtide.types import Floats, Ints
 
-try:  # scikit-learn's compiled walk through a tree: ten times as fast as ours, but private, and so it may move
-    from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
-    from sklearn.ensemble._hist_gradient_boosting.predictor import TreePredictor
-except ImportError:  # pragma: no cover
-    TreePredictor = None
+ensemble = optional("sklearn.ensemble")  # slow to import, and needed for fitting alone
 
 _AT_ONCE = 1 << 22  # places of rows in trees that are followed at a time
 _FARTHEST = float(np.finfo(np.float64).max)  # stands for infinity, which bundles refuse
@@ -58,7 +54,7 @@ class Forest:
         return np.asarray(log_softmax(scores, axis=1))
 
     def _scores(self, rows: Floats) -> Floats:
-        if TreePredictor is not None:
+        if _compiled_walk() is not None:
             scores = np.tile(self.start, (len(rows), 1))
             plain = np.ascontiguousarray(rows, dtype=np.float64)
             none = np.zeros((0, 8), dtype=np.uint32), np.zeros(rows.shape[1], dtype=np.uint32)
@@ -88,17 +84,18 @@ class Forest:
     @cached_property
     def _compiled(self) -> list[Any]:
         """The trees as scikit-learn walks through them."""
+        predictor, layout = _compiled_walk()
         ends = [*self.roots[1:], len(self.column)]
         nothing = np.zeros((0, 8), dtype=np.uint32)
         trees = []
         for first, end in zip(self.roots, ends, strict=True):
-            own, nodes = slice(first, end), np.zeros(end - first, dtype=PREDICTOR_RECORD_DTYPE)
+            own, nodes = slice(first, end), np.zeros(end - first, dtype=layout)
             leaf = self.column[own] < 0
             nodes["value"], nodes["num_threshold"] = self.value[own], self.threshold[own]
             nodes["feature_idx"], nodes["is_leaf"] = np.where(leaf, 0, self.column[own]), leaf
             nodes["left"], nodes["right"] = self.left[own] - first, self.right[own] - first
             nodes["missing_go_to_left"] = self.missing_left[own]
-            trees.append(TreePredictor(nodes, nothing, nothing))
+            trees.append(predictor(nodes, nothing, nothing))
         return trees
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -111,7 +108,7 @@ class Forest:
         return cls(**{field.name: arrays[field.name] for field in fields(cls)})
 
     @classmethod
-    def of(cls, model: HistGradientBoostingClassifier) -> Forest:
+    def of(cls, model: Any) -> Forest:
         """Freeze fitted trees. scikit-learn has no public way to read them; a test compares their answers."""
         rounds = model._predictors
         several = len(rounds[0]) > 1
@@ -134,10 +131,18 @@ class Forest:
         )
 
 
-def grow(
-    rows: Floats, codes: Ints, *, rounds: int, leaves: int, rate: float, least: int = 20, seed: int = 0
-) -> HistGradientBoostingClassifier:
-    """Fit boosted trees to rows (n, columns) and their classes (n,).
+@cache
+def _compiled_walk() -> Any:
+    """scikit-learn's walk through a tree and the type of its nodes: ten times as fast as ours, but it may move."""
+    try:
+        from sklearn.ensemble._hist_gradient_boosting import common, predictor  # noqa: PLC0415 - private, and slow
+    except ImportError:  # pragma: no cover
+        return None
+    return predictor.TreePredictor, common.PREDICTOR_RECORD_DTYPE
+
+
+def grow(rows: Floats, codes: Ints, *, rounds: int, leaves: int, rate: float, least: int = 20, seed: int = 0) -> Any:
+    """Fit scikit-learn's boosted trees to rows (n, columns) and their classes (n,).
 
     Args:
         rows: NaN where a value is missing.
@@ -148,7 +153,7 @@ def grow(
         least: rows of a leaf.
         seed: of the bins.
     """
-    model = HistGradientBoostingClassifier(
+    model = ensemble.HistGradientBoostingClassifier(
         learning_rate=rate,
         max_iter=rounds,
         max_leaf_nodes=leaves,

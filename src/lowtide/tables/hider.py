@@ -232,8 +232,8 @@ class TableHider(Hider):
         if isinstance(self.policy, RedrawPolicy):
             raise LowtideError("redraw needs the secret of every row: release a table that has it, with release()")
         x, unjudged = self._merged(x)
-        if isinstance(self.policy, FixedColumns) and not self.mechanism.draws and nw.dependencies.is_into_dataframe(x):
-            table, flags = self._redact(x, self.policy.hidden)
+        if isinstance(self.policy, FixedColumns) and self.mechanism.encoder.names and is_data_frame(x):
+            table, flags = self._fixed(x, self.policy.hidden, noise, ids)
         else:
             rows, flags, drawn = self._flags(x, noise, ids)
             # As everywhere in scikit-learn, a list of rows comes back as an array.
@@ -287,13 +287,21 @@ class TableHider(Hider):
         """What is hidden of each row, (n, m); arguments as in `release`."""
         return self._flags(self._merged(x).table, noise, ids)[1]
 
-    def _redact(self, x: Any, hidden: Bools) -> tuple[Any, Bools]:
-        """What `release` does to a data frame where no row matters: refuse the same tables, but encode no text."""
+    def _fixed(self, x: Any, hidden: Bools, noise: KeyedNoise | None, ids: Any) -> tuple[Any, Bools]:
+        """What `disclose` does to a data frame where the same is hidden in every row: only that is encoded."""
         refuse_new_columns(x, self.mechanism.encoder)
         n = self.mechanism.encoder.check(x)
-        row = self.mechanism.hide(np.zeros((1, sum(self.mechanism.encoder.widths))), hidden)
-        rows = np.broadcast_to(row, (n, row.shape[1]))
-        return write(x, rows, hidden, self.mechanism), np.tile(hidden, (n, 1))
+        flags = np.tile(hidden, (n, 1))
+        if not hidden.any():
+            return nw.from_native(x, eager_only=True).clone().to_native(), flags
+        own = self.mechanism.of(hidden)
+        all_of_it = np.ones(len(own.features), dtype=bool)
+        if own.draws:
+            rows = own.hide(own.encoder.encode(x), all_of_it, noise=noise, ids=ids)
+        else:  # no row matters
+            row = own.hide(np.zeros((1, sum(own.encoder.widths))), all_of_it)
+            rows = np.broadcast_to(row, (n, row.shape[1]))
+        return write(x, rows, all_of_it, own), flags
 
     def _flags(self, x: Any, noise: KeyedNoise | None, ids: Any) -> tuple[Floats32, Bools, dict[str, Any]]:
         refuse_new_columns(x, self.mechanism.encoder)

@@ -21,8 +21,8 @@ from lowtide.labels import read_classes
 from lowtide.protocols import Dataset, Matched
 from lowtide.table_files.formats import as_arrow, find_column, is_frame, type_word
 from lowtide.table_files.reading import batches, read, schema_like, schema_of
-from lowtide.tables.dataset import match_tables, open_table, read_types
-from lowtide.tables.options import TableOptions
+from lowtide.tables.dataset import match_tables, open_table
+from lowtide.tables.options import TableOptions, read_types
 from lowtide.tables.persons import subgroups, with_persons
 from lowtide.tables.secrets import secret_texts, with_joint
 from lowtide.types import Ints

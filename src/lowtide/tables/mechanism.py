@@ -7,6 +7,7 @@ range: values are clipped to it before noise is added.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -153,6 +154,25 @@ class TableMechanism:
         low, high = (np.where(stays, end, np.nan) for end in (self.low, self.high))
         lam = self.lam if "gaussian" in kinds else None
         return replace(self, kinds=kinds, low=low, high=high, keeps=np.where(stays, self.keeps, 0.0), lam=lam)
+
+    def of(self, chosen: ArrayLike) -> TableMechanism:
+        """The same for the columns of some features alone, (m,); a table may have others, which it does not read."""
+        mask = self.features.mask(chosen)
+        stays = mask[self._owners]
+        encoder = self.encoder
+        own = {
+            name: tuple(itertools.compress(getattr(encoder, name), stays)) for name in ("names", "categories", *_LEARNT)
+        }
+        groups = np.cumsum(mask)[self.features.groups[mask[self.features.groups]]] - 1
+        return replace(
+            self,
+            encoder=TableEncoder(**own),
+            features=Features(groups, tuple(itertools.compress(self.features.names, mask))),
+            kinds=tuple(itertools.compress(self.kinds, stays)),
+            low=self.low[stays],
+            high=self.high[stays],
+            keeps=self.keeps[stays],
+        )
 
     @property
     def draws(self) -> bool:

@@ -1,41 +1,67 @@
-"""What the layers need to know about tables: the one object that the registry lists."""
+"""What the layers need to know about tables: the one object that the registry lists.
+
+Parts are imported when they are asked for: a release needs what hides and what reads and writes files, and starts
+without what plans, attacks and draws reports.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import ArrayLike
 
-from lowtide.attack.attackers import AttackRows, Maker, held_by
-from lowtide.attack.surface import Surface, SurfacedRows
-from lowtide.auditing.utility import Change, UtilityReport
-from lowtide.density.artefact import Density
-from lowtide.density.fitting import fit_batches, fit_rows
-from lowtide.density.objectives import Options
-from lowtide.density.tide import TIDE
-from lowtide.disclose.card import ReleaseCard
-from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError
-from lowtide.protocols import Changed, Dataset, Locks, Matched, Modality, Nouns
-from lowtide.report.html import Findings, Outline, Section
-from lowtide.report.words import HiddenCounts, count_features
+from lowtide.extras import optional
+from lowtide.protocols import Changed, Dataset, Locks, Matched, Modality, Nouns, PlanView
 from lowtide.table_files.formats import find_column, format_of
 from lowtide.table_files.shuffling import order_beside
-from lowtide.tables import dataset, matching, parted, redraw_view, releasing
-from lowtide.tables import view as table_view
-from lowtide.tables.attackers import ATTACKERS
+from lowtide.tables import parted, releasing
 from lowtide.tables.encoder import TableEncoder, is_frame, read_encoder, read_shown, read_table, take_rows
 from lowtide.tables.hider import TableHider, names_of
 from lowtide.tables.options import TableOptions
-from lowtide.tables.planner import TablePlanner
 from lowtide.tables.redraw_policy import RedrawPolicy
-from lowtide.tables.scan import TableScan, scan
-from lowtide.tables.settings import TableSettings
-from lowtide.tables.surface import ShownReader, read_columns
-from lowtide.tables.utility import changed, predicts, row_count
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from lowtide.attack import attackers as models
+    from lowtide.attack import surface as shown
+    from lowtide.attack.attackers import AttackRows, Maker
+    from lowtide.auditing.utility import Change, UtilityReport
+    from lowtide.density import fitting
+    from lowtide.density.artefact import Density
+    from lowtide.density.objectives import Options
+    from lowtide.density.tide import TIDE
+    from lowtide.disclose.card import ReleaseCard
+    from lowtide.disclose.plan_file import Plan
+    from lowtide.report import words
+    from lowtide.report.html import Findings, Outline, Section
+    from lowtide.report.words import HiddenCounts
+    from lowtide.tables import attackers, dataset, matching, planner, redraw_view, scan, settings, surface
+    from lowtide.tables import utility as usefulness
+    from lowtide.tables import view as table_view
+else:
+    fitting, words = optional("lowtide.density.fitting"), optional("lowtide.report.words")
+    models, shown = (optional(f"lowtide.attack.{name}") for name in ("attackers", "surface"))
+    attackers, dataset, matching, planner, redraw_view, scan, settings, surface, usefulness, table_view = (
+        optional(f"lowtide.tables.{name}")
+        for name in (
+            "attackers",
+            "dataset",
+            "matching",
+            "planner",
+            "redraw_view",
+            "scan",
+            "settings",
+            "surface",
+            "utility",
+            "view",
+        )
+    )
 
 
 class TableModality:
@@ -70,9 +96,9 @@ class TableModality:
     def fit_density(self, x: Any, s: ArrayLike | None, options: Options, groups: ArrayLike | None) -> Density:
         """Fit to a table, or without `s` to an iterable of batches `(X, s)`."""
         if s is None:
-            return fit_batches(x, read_table, options)
+            return fitting.fit_batches(x, read_table, options)
         rows, encoder = read_table(x)
-        return fit_rows(rows, encoder, s, options, groups)
+        return fitting.fit_rows(rows, encoder, s, options, groups)
 
     def read_encoder(self, config: Mapping[str, Any], tensors: Mapping[str, Any]) -> TableEncoder:
         """Rebuild the encoder of a saved density."""
@@ -84,21 +110,25 @@ class TableModality:
 
     # ── attack ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    attackers: ClassVar[Mapping[str, Maker]] = ATTACKERS
     joins_attackers = False
     cross_fitted_rows = 20_000
     trained_once: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def attackers(self) -> Mapping[str, Maker]:
+        """Boosted trees, a regression and others."""
+        return attackers.ATTACKERS
 
     def rows(self, x: Any) -> AttackRows:
         """Read a table as numbers, and its surface when an attacker asks for it; columns that name rows have only that.
 
         Rows that were read before are taken as they are.
         """
-        if isinstance(x, SurfacedRows):
-            return AttackRows(x)
+        if isinstance(x, shown.SurfacedRows):
+            return models.AttackRows(x)
         values, encoder = read_shown(x)
-        reader = ShownReader(encoder, x)
-        return AttackRows(SurfacedRows(values, reader.surface), reader, tuple(names_of(x)))
+        reader = surface.ShownReader(encoder, x)
+        return models.AttackRows(shown.SurfacedRows(values, reader.surface), reader, tuple(names_of(x)))
 
     def rows_like(self, x: Any, rows: AttackRows, clean: AttackRows) -> tuple[AttackRows | None, str | None]:
         """Read a release with the encoder of the clean table.
@@ -106,46 +136,61 @@ class TableModality:
         An attacker trained on clean data reads a number that is blank in the release, or a word in its place, as the
         median of the clean rows.
         """
-        reader: ShownReader = clean.reader
+        reader: surface.ShownReader = clean.reader
         usual = np.median(clean.data.held, axis=0) if reader.encoder.names else None
         try:
             values = reader.values(x, usual)
         except LowtideError as error:
             return None, f"the release does not have the columns of the clean table ({error})"
-        return AttackRows(SurfacedRows(values, lambda: reader.channels.read(x)), reader, reader.encoder.names), None
+        read = models.AttackRows(
+            shown.SurfacedRows(values, lambda: reader.channels.read(x)), reader, reader.encoder.names
+        )
+        return read, None
 
-    def surface(self, x: Any) -> Surface:
+    def surface(self, x: Any) -> shown.Surface:
         """Frequencies, digits, times, spelling; see `lowtide.tables.surface`."""
-        return read_columns(x)
+        return surface.read_columns(x)
 
     def numbers(self, rows: Any) -> Any:
         """The values of rows, without their surface."""
-        return held_by(rows)
+        return models.held_by(rows)
 
     # ── disclose ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    settings: type[Any] = TableSettings
-    planner = staticmethod(TablePlanner.read)
+    @property
+    def settings(self) -> type[Any]:
+        """What only tables take."""
+        return settings.TableSettings
+
+    def planner(
+        self, x: Any, s: ArrayLike, task: Any, *, groups: ArrayLike | None = None, utility: Any = None
+    ) -> planner.TablePlanner:
+        """Reference rows laid out to be rehearsed."""
+        return planner.TablePlanner.read(x, s, task, groups=groups, utility=utility)
+
     read_hider = staticmethod(TableHider.from_parts)
 
     # ── auditing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def count(self, x: Any) -> int:
         """How many rows a table has."""
-        return row_count(x)
+        return usefulness.row_count(x)
 
     def change(self, clean: Any, release: Any, *, peak: float | None = None) -> Change:
         """Compare n released rows with the clean ones; `peak` gives the PSNR where columns are pixels."""
-        return changed(clean, release, peak=peak)
+        return usefulness.changed(clean, release, peak=peak)
 
     def predicts(self, release: Any, utility: ArrayLike | str, *, clean: Any = None, **options: Any) -> UtilityReport:
         """Predict a column, (n,) values or a name, with models of tables; they are not those of the attackers."""
         seed, level = options.get("seed", 0), options.get("level", 0.95)
-        return predicts(release, utility, clean=clean, seed=seed, level=level)
+        return usefulness.predicts(release, utility, clean=clean, seed=seed, level=level)
 
     # ── report ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    publishable = table_view.PUBLISHABLE
+    @property
+    def publishable(self) -> str:
+        """Averages and names of columns; no value."""
+        return table_view.PUBLISHABLE
 
     def sections(self, findings: Findings, view: Any = None) -> list[Section]:
         """The leaking columns, and what was drawn anew."""
@@ -162,12 +207,15 @@ class TableModality:
 
     def count_hidden(self, card: ReleaseCard) -> HiddenCounts:
         """How many columns a card hides."""
-        return count_features(card)
+        return words.count_features(card)
 
     # ── verbs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    check_layout = staticmethod(dataset.check_layout)
-    view_plan = staticmethod(dataset.view_plan)
+    check_layout = staticmethod(releasing.check_layout)
+
+    def view_plan(self, plan: Plan) -> PlanView:
+        """Which columns are hidden, and what each carries."""
+        return dataset.view_plan(plan)
 
     def claims_source(self, source: Any, given: Mapping[str, Any]) -> bool:
         """Files of rows, frames, arrays: whatever no other kind claims."""
@@ -180,11 +228,11 @@ class TableModality:
     def features(self, options: TableOptions) -> None:
         """Every column is a feature."""
 
-    def scan(self, data: Dataset, estimator: TIDE, options: TableOptions) -> TableScan:
+    def scan(self, data: Dataset, estimator: TIDE, options: TableOptions) -> scan.TableScan:
         """What each column tells."""
         described = data.source.description
         columns = () if described is None else described.columns
-        found = scan(data.samples, data.labels, estimator=estimator, secret=data.secret, columns=columns)
+        found = scan.scan(data.samples, data.labels, estimator=estimator, secret=data.secret, columns=columns)
         return replace(found, source_rows=data.rows)
 
     def shown(self, data: Dataset) -> Any:

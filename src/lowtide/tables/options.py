@@ -1,8 +1,10 @@
 """What a user may tell about tables."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from lowtide.errors import LowtideError
 from lowtide.options import option
 
 
@@ -88,3 +90,12 @@ class TableOptions:
     ids: str | None = option(
         None, "column that tells rows apart, where noise is drawn", verbs=("release",), metavar="COLUMN"
     )
+
+
+def read_types(types: Sequence[str]) -> dict[str, str]:
+    """`COLUMN=TYPE` entries as a mapping."""
+    pairs = [entry.rpartition("=") for entry in types]
+    for name, _, kind in pairs:
+        if not name or not kind:
+            raise LowtideError("--type must read COLUMN=TYPE, such as --type zip=text")
+    return {name: kind for name, _, kind in pairs}

@@ -87,9 +87,10 @@ class TablePartWorker:
         """Hide in one table what the plan says."""
         if self.looks and self._counts is None:
             raise LowtideError("a plan that draws values anew needs counts of the whole data; count them first")
-        if self._ids is not None:
-            self._seen.add(releasing.ids_of(batch, self._ids))
-        return releasing.change_table(batch, self._plan, noise=noise, ids=self._ids, counts=self._counts)
+        ids = None if self._ids is None else releasing.ids_of(batch, self._ids)
+        if ids is not None:
+            self._seen.add(ids)
+        return releasing.change_table(batch, self._plan, noise=noise, ids=ids, counts=self._counts)
 
     def sink(self, part: Mapping[str, Any], shard: Path, private: Path) -> releasing.TableSink:
         """One file."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -27,13 +27,18 @@ from lowtide.density.critics.base import Disclosures, Masked, normalise
 from lowtide.density.objectives import Options
 from lowtide.disclose.budget import Point
 from lowtide.disclose.saved import Parts, Tensors, density_parts, point_config, read_density, read_mask, read_point
+from lowtide.extras import optional
 from lowtide.features import Features
 from lowtide.splits import generator
 from lowtide.tables.filling import ColumnFill
-from lowtide.tables.planning_attackers import PATIENCE, WIDE, LabelledRows, doubled, economical, fit_critic
 from lowtide.tables.samplers import Histories
 from lowtide.training import one_thread
 from lowtide.types import Bools, Floats, Floats32
+
+if TYPE_CHECKING:
+    from lowtide.tables import planning_attackers as learning
+else:  # slow to import, and needed for fitting alone
+    learning = optional("lowtide.tables.planning_attackers")
 
 
 class ColumnPolicy(Protocol):
@@ -230,7 +235,7 @@ class SequentialColumns:
 
 
 def fit_sequential(
-    data: LabelledRows,
+    data: learning.LabelledRows,
     standins: Floats32,
     features: Features,
     rule: Rule,
@@ -254,13 +259,14 @@ def fit_sequential(
     if len(data.codes) > _TRAINING_ROWS:
         index = np.sort(rng.choice(len(data.codes), _TRAINING_ROWS, replace=False))
         data, standins, start = data.take(index), standins[index], None if start is None else start[index]
-    both = LabelledRows(np.concatenate([data.rows, standins], axis=1), data.codes, data.classes)
+    both = learning.LabelledRows(np.concatenate([data.rows, standins], axis=1), data.codes, data.classes)
     n, m = len(data.codes), len(features)
     hidden = (rng.random((n, m)) < rng.random((n, 1))) & ~rule.keep | rule.hide if start is None else start
     for number in range(1, _ROUNDS + 1):
-        own = replace(economical(options), seed=options.seed + number, patience=PATIENCE if m > WIDE else None)
+        patience = learning.PATIENCE if m > learning.WIDE else None
+        own = replace(learning.economical(options), seed=options.seed + number, patience=patience)
         part = _part_of(tick, number)
-        density, _ = fit_critic(both, doubled(features), own, Histories(hidden), part)
+        density, _ = learning.fit_critic(both, learning.doubled(features), own, Histories(hidden), part)
         policy = SequentialColumns(density, rule, number, 1.0)
         flags = policy.flags(data.rows, standins)
         policy = replace(policy, unsettled=float((flags != hidden).mean()))

@@ -6,9 +6,8 @@ figures at other budgets are close to what a plan for them would find, and not t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from lowtide.interface import Estimate
 from lowtide.splits import generator, sample_with_classes, stratified_folds
 from lowtide.tables.forest import Forest, grow
 from lowtide.tables.frequencies import Frequencies
+from lowtide.tables.redraw_policy import RedrawPoint, Told
 from lowtide.tables.redrawing import RedrawColumns, folds_of
 from lowtide.tables.step_density import Question
 from lowtide.theory import redraw as theory
@@ -30,42 +30,6 @@ _TRIED = 3
 _ROWS = 600  # that are released for a point: with a budget all of their values are proposed anew, which takes time
 _FOLDS = 3
 _KEPT_ROWS = 10_000  # that say what columns to keep tell
-
-
-@dataclass(frozen=True)
-class RedrawPoint:
-    """One choice on the trade-off curve of redraw.
-
-    Attributes:
-        budget: the most that a row may tell for a class, in nats; `None` where the data stays as it is.
-        changed: the share of all values that are changed.
-        columns: (columns,) the share of each column.
-        divergence: what it is at most at ε = 0, in either direction, with exact densities; `None` without a limit.
-        read: AUC of freshly trained trees that guess the secret, cross-fitted.
-        useful: the same for the utility, from the other columns; `None` when nothing is named.
-    """
-
-    budget: float | None
-    changed: float
-    columns: tuple[float, ...]
-    divergence: float | None
-    read: Estimate
-    useful: Estimate | None = None
-
-    def to_config(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return {**asdict(self), "columns": list(self.columns)}
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> RedrawPoint:
-        """Rebuild what `to_config` gave."""
-        useful = config["useful"]
-        shown = {
-            "columns": tuple(map(float, config["columns"])),
-            "read": Estimate(**config["read"]),
-            "useful": None if useful is None else Estimate(**useful),
-        }
-        return cls(**{**config, **shown})
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,20 +144,6 @@ def _guesses(rows: Floats, codes: Ints, seed: int) -> Floats:
             trees = Forest.of(grow(rows[rest], codes[rest], rounds=40, leaves=8, rate=0.1, seed=seed % 2**31))
             guesses[~rest] = np.exp(trees.log_probabilities(rows[~rest]))
     return guesses / guesses.sum(axis=1, keepdims=True)
-
-
-class Told(NamedTuple):
-    """What somebody learns, in nats, who knows a row's true value of a feature and sees whether it was changed.
-
-    That is beyond what the value tells by itself.
-
-    Attributes:
-        most: for the value and the outcome that tell most.
-        mean: on average over rows.
-    """
-
-    most: float
-    mean: float
 
 
 def told_by_changes(fitted: RedrawColumns, rows: CurveRows, noise: KeyedNoise) -> dict[tuple[int, ...], Told]:

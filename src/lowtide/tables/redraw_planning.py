@@ -26,8 +26,8 @@ from lowtide.tables.layout import owners
 from lowtide.tables.options import TableOptions
 from lowtide.tables.planning_attackers import estimate, unlearnt
 from lowtide.tables.problem import ATTACKED_ROWS, PANEL, TableProblem
-from lowtide.tables.redraw_curve import CurveRows, Told, told_by_changes, told_by_kept, trade_off
-from lowtide.tables.redraw_policy import RedrawPolicy, changed_features, codes_of, filled, write_codes
+from lowtide.tables.redraw_curve import CurveRows, told_by_changes, told_by_kept, trade_off
+from lowtide.tables.redraw_policy import RedrawPolicy, Told, changed_features, codes_of, filled, write_codes
 from lowtide.tables.redrawing import fit_redraw
 from lowtide.tables.surface import read_columns
 from lowtide.theory import redraw as theory

@@ -1,10 +1,10 @@
-"""What the policy `redraw` needs beside its steps: the secret of each row, how often values occur, and tables."""
+"""What the policy `redraw` needs beside its steps: secrets, how often values occur, tables, and what it found."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -14,13 +14,63 @@ from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
 from lowtide.disclose.saved import Config, Parts, Tensors
 from lowtide.disclose.secret_codes import SecretCodes
 from lowtide.features import Features
+from lowtide.interface import Estimate
 from lowtide.tables.cells import scatter
 from lowtide.tables.codes import CodedColumn
 from lowtide.tables.filling import ColumnFill
 from lowtide.tables.frequencies import Frequencies
-from lowtide.tables.redraw_curve import RedrawPoint, Told
 from lowtide.tables.redrawing import RedrawColumns, RedrawnRows
 from lowtide.types import Bools, Floats, Ints
+
+
+@dataclass(frozen=True)
+class RedrawPoint:
+    """One choice on the trade-off curve of redraw.
+
+    Attributes:
+        budget: the most that a row may tell for a class, in nats; `None` where the data stays as it is.
+        changed: the share of all values that are changed.
+        columns: (columns,) the share of each column.
+        divergence: what it is at most at ε = 0, in either direction, with exact densities; `None` without a limit.
+        read: AUC of freshly trained trees that guess the secret, cross-fitted.
+        useful: the same for the utility, from the other columns; `None` when nothing is named.
+    """
+
+    budget: float | None
+    changed: float
+    columns: tuple[float, ...]
+    divergence: float | None
+    read: Estimate
+    useful: Estimate | None = None
+
+    def to_config(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {**asdict(self), "columns": list(self.columns)}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> RedrawPoint:
+        """Rebuild what `to_config` gave."""
+        useful = config["useful"]
+        shown = {
+            "columns": tuple(map(float, config["columns"])),
+            "read": Estimate(**config["read"]),
+            "useful": None if useful is None else Estimate(**useful),
+        }
+        return cls(**{**config, **shown})
+
+
+class Told(NamedTuple):
+    """What somebody learns, in nats, who knows a row's true value of a feature and sees whether it was changed.
+
+    That is beyond what the value tells by itself.
+
+    Attributes:
+        most: for the value and the outcome that tell most.
+        mean: on average over rows.
+    """
+
+    most: float
+    mean: float
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,7 @@ from lowtide.formatting import number, percent, plain
 from lowtide.interface import Estimate, TextTable
 from lowtide.report.html import Findings, Mark, Section, fill
 from lowtide.report.svg import Across, Chart, Down, anchor, fitted, grid, stand_alone, symbol, ticks
-from lowtide.tables.redraw_curve import RedrawPoint
-from lowtide.tables.redraw_policy import RedrawPolicy
+from lowtide.tables.redraw_policy import RedrawPoint, RedrawPolicy
 
 _BARS = 40  # columns that are drawn
 _ROW = 34  # pixels of a column in a chart

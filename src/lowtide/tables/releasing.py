@@ -25,11 +25,10 @@ from lowtide.table_files.shuffling import Shuffling, order_beside
 from lowtide.table_files.writing import Writer
 from lowtide.tables.cells import blank
 from lowtide.tables.columns import HIDDEN
-from lowtide.tables.dataset import read_types
 from lowtide.tables.frequencies import Frequencies
 from lowtide.tables.hider import Disclosed
 from lowtide.tables.layout import owners
-from lowtide.tables.options import TableOptions
+from lowtide.tables.options import TableOptions, read_types
 from lowtide.tables.redraw_policy import RedrawPolicy
 from lowtide.tables.secrets import joint_names, secret_texts, with_joint
 
@@ -38,6 +37,20 @@ def secrets_of(plan: Plan) -> Mapping[str, str]:
     """The columns whose product is the secret of a plan, and their types; none where the secret is one column."""
     found: Mapping[str, str] = plan.layout.get("secrets", {})
     return found
+
+
+def check_layout(plan: Plan) -> None:
+    """Refuse a plan that does not say of every column, once, what becomes of it."""
+    layout, judged = plan.layout, plan.hider.mechanism.encoder.names
+    columns, utility = layout["columns"], layout["utility"]
+    listed = [*layout["blank"], *layout["kept"]]
+    if not isinstance(columns, Mapping) or not all(isinstance(name, str) for name in (*listed, *columns.values())):
+        raise LowtideError("the layout of a plan of tables must list names of columns and their types")
+    named = [*judged, *listed, plan.secret]
+    if (columns or judged) and (len(set(named)) < len(named) or set(named) != set(columns)):
+        raise LowtideError("a plan must say of every column, once, whether it is judged, blank, kept or the secret")
+    if utility is not None and utility not in judged:
+        raise LowtideError("the utility of a plan must be one of the columns that were judged")
 
 
 def check_columns(plan: Plan, names: Sequence[str]) -> None:
@@ -57,7 +70,7 @@ def release_table(
     plan: Plan,
     *,
     noise: KeyedNoise | None = None,
-    ids: str | None = None,
+    ids: Ids | None = None,
     counts: Frequencies | None = None,
 ) -> Disclosed:
     """Release a table of the plan's columns, with the secret's column or without it.
@@ -66,15 +79,14 @@ def release_table(
         table: as read from a file.
         plan: what to hide.
         noise: where noise is drawn from, if any is.
-        ids: the column that identifies rows, needed where noise is drawn.
+        ids: (n,) of the rows, as `ids_of` gives them; needed where noise is drawn.
         counts: how often values occur in the whole file, for a plan that draws values anew.
     """
     check_columns(plan, table.column_names)
     _refuse_without_secret(plan, table.column_names)
     table = with_joint(table, secrets_of(plan))
     rows = table.select([name for name in table.column_names if name in plan.hider.mechanism.encoder.names])
-    given = None if ids is None else np.asarray(table[ids].to_pylist())
-    found = _disclosed(rows, table, plan, noise, given, counts)
+    found = _disclosed(rows, table, plan, noise, ids, counts)
     columns = {name: found.table[name] for name in found.table.column_names}
     columns = _with_judged_scales(columns, found.flags, plan)
     columns |= {name: _blank(table[name]) for name in plan.layout["blank"]}
@@ -245,9 +257,10 @@ class TableJob:
 
     def change(self, batch: pa.Table, noise: KeyedNoise | None) -> Changed:
         """Hide in one table what the plan says."""
-        if self.ids is not None:
-            self._seen.add(ids_of(batch, self.ids))
-        return change_table(batch, self._plan, noise=noise, ids=self.ids, counts=self._counts)
+        ids = None if self.ids is None else ids_of(batch, self.ids)
+        if ids is not None:
+            self._seen.add(ids)
+        return change_table(batch, self._plan, noise=noise, ids=ids, counts=self._counts)
 
     def finish(self) -> None:
         """Refuse ids that come again in another batch: equal ids get equal noise, which two rows would cancel."""
@@ -271,6 +284,7 @@ class TableSink:
         if self._writer is None:
             self._writer = Writer(self._out, changed.samples.schema).__enter__()
         self._writer.write(changed.samples)
+        pa.default_memory_pool().release_unused()  # Arrow keeps about as much as a batch needs otherwise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -17,16 +17,15 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.optimize import minimize
 from scipy.special import log_softmax
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 
+from lowtide.extras import optimize, optional
 from lowtide.tables.codes import CodedColumn, points_of
 from lowtide.tables.counting import Counts, find
 from lowtide.tables.forest import Forest, grow
 from lowtide.types import Floats, Ints
 
+exceptions, linear_model = (optional(f"sklearn.{name}") for name in ("exceptions", "linear_model"))  # to fit
 _LEAST = 1e-5  # no model is surer than that
 _SLOPES = 0.1  # inverse strength of the penalty on slopes
 _COARSE = 12  # cells of a column that a sum knows; the others share one
@@ -296,7 +295,7 @@ def _stack(held: Floats, secret: Ints, log_prior: Floats) -> tuple[Floats, float
         return float(-log_q[own, secret].mean() + _RIDGE * weights.sum() / n), -slope.mean(axis=1) + _RIDGE / n
 
     limits = [(0.0, _HEAVIEST if one else 0.0) for one in speaks]
-    found = minimize(loss, np.where(speaks, 0.3, 0.0), jac=True, bounds=limits, method="L-BFGS-B")
+    found = optimize.minimize(loss, np.where(speaks, 0.3, 0.0), jac=True, bounds=limits, method="L-BFGS-B")
     weights = np.where(found.x > 1e-3, found.x, 0.0)
     return weights, float(-log_prior[secret].mean() - (loss(weights)[0] - _RIDGE * weights.sum() / n))
 
@@ -347,9 +346,9 @@ class _Design:
 
     def fit(self, rest: Any) -> Sums:
         """Fit on some rows."""
-        model = LogisticRegression(C=_SLOPES, max_iter=200, tol=1e-4)
+        model = linear_model.LogisticRegression(C=_SLOPES, max_iter=200, tol=1e-4)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # held-out rows say what it is worth
+            warnings.simplefilter("ignore", exceptions.ConvergenceWarning)  # held-out rows say what it is worth
             model.fit(self.rows[np.flatnonzero(rest)], self.secret[rest])
         slopes, start = np.asarray(model.coef_), np.asarray(model.intercept_)
         if len(slopes) == 1:

@@ -13,11 +13,10 @@ the `channel`, (cells, outputs), dense or sparse: the probability of each output
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
-from scipy.optimize import brentq
 from scipy.special import betainc, rel_entr, xlogy
 
 from lowtide.checks import LowtideError, real, within
+from lowtide.extras import optimize, sparse
 from lowtide.theory import shares
 from lowtide.types import Floats
 
@@ -226,7 +225,7 @@ def _upper(right: float, of: float, failure: float, *, exact: bool) -> float:
         return float(rel_entr(mean, limit) + rel_entr(1 - mean, 1 - limit)) - most
 
     top = 1.0 - 1e-15
-    return 1.0 if mean >= top or above(top) <= 0 else float(brentq(above, mean, top, xtol=1e-12)) + 1e-12
+    return 1.0 if mean >= top or above(top) <= 0 else float(optimize.brentq(above, mean, top, xtol=1e-12)) + 1e-12
 
 
 def _prior_limits(rows: Floats, failure: float) -> tuple[float, float]:
@@ -255,7 +254,7 @@ def _divergence_of_shares(classes: int, n: float, failure: float) -> float:
     high = 2 * free / n
     while exceeds(high) > 0:
         high *= 2
-    return float(brentq(exceeds, free / n, high))
+    return float(optimize.brentq(exceeds, free / n, high))
 
 
 def _excess(likelier: tuple[Floats, float, float], rarer: tuple[Floats, float, float], failure: float) -> float:
