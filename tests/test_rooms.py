@@ -20,6 +20,7 @@ ROOMS = (
     "files",
     "progress",
     "training",
+    "spread",
     "labels",
     "splits",
     "features",

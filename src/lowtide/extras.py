@@ -71,6 +71,9 @@ class _Optional:
             raise LowtideError(f"this needs the extra 'torch'. {TORCH}") from error
         return getattr(module, attribute)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return optional, (self._name,)  # a function that holds it travels to another process
+
 
 def optional(name: str) -> Any:
     """A module that is imported when it is first used: one that may be missing until then, or that takes long."""

@@ -250,6 +250,16 @@ def one_thread(rows: int = 0) -> Iterator[None]:
 
 
 @contextmanager
+def one_processor() -> Iterator[None]:
+    """Run everything on one thread, also the solvers and products of BLAS.
+
+    How these add up depends on the number of threads: what is computed here is the same on every machine.
+    """
+    with _one_thread_for_networks(), _libraries(len(sys.modules)).limit(limits=1):
+        yield
+
+
+@contextmanager
 def _one_thread_for_networks() -> Iterator[None]:
     if "torch" not in sys.modules:  # nothing of it runs, unless the block itself loads it
         yield

@@ -29,6 +29,7 @@ from lowtide.disclose.plan_file import Plan, Release, card_paths, find_card
 from lowtide.disclose.releasing import Tally, check_apart, noise_of, release_object, released_order, write_release
 from lowtide.disclose.review import NOBODY_ASKED
 from lowtide.disclose.standing import Unjudged, judged_by_nobody
+from lowtide.engines.mapping import spread_over
 from lowtide.engines.releasing import Scale, release_in_parts
 from lowtide.errors import LowtideError, LowtideTypeError, note
 from lowtide.files import Staging
@@ -52,6 +53,7 @@ def scan(
     steps: int | None = None,
     device: str = "cpu",
     seed: int = 0,
+    workers: int = 1,
     progress: bool | None = None,
     **options: Any,
 ) -> Any:
@@ -66,18 +68,21 @@ def scan(
         device: where networks are trained: `cpu`, `cuda`, `mps`, or `auto` for the first of cuda, mps and cpu that is
             there.
         seed: of every random draw.
+        workers: how many processes ask the density and attack; the result does not depend on it. One fits the density.
         progress: whether to draw progress bars; by default only on a terminal.
-        **options: of the kind, such as `patch=4` or `text="tweet"`; see `TableOptions`, `ImageOptions`, `TextOptions`.
+        **options: `engine` and `address` as for `release`; and of the kind, such as `patch=4` or `text="tweet"`; see
+            `TableOptions`, `ImageOptions`, `TextOptions`.
 
     Returns:
         A `TableScan`, `ImageScan` or `TextScan`: it prints, shows itself in a notebook, has `to_json()`, and
         `density`, which can be saved.
     """
     check_device(device)
+    spread = spread_over(workers, options.pop("engine", "local"), options.pop("address", None))
     modality, said = _kind(data, "scan", kind, options)
     opened = modality.open(data, secret, said, progress=progress)
     estimator = TIDE(modality.features(said), max_steps=steps, device=device, random_state=seed, progress=progress)
-    with computing_on(device):
+    with computing_on(device), spread:
         found, *each = (
             replace(modality.scan(one, estimator, said), surface=examine_data(modality, one, seed))
             for one in (opened, *opened.each)
@@ -224,6 +229,7 @@ def audit(
     attackers: Sequence[Any] | None = None,
     epsilon: float | None = 0.1,
     seed: int = 0,
+    workers: int = 1,
     progress: bool | None = None,
     **options: Any,
 ) -> AuditReport:
@@ -242,19 +248,22 @@ def audit(
         attackers: who attacks: names, or scikit-learn classifiers; by default all of the kind.
         epsilon: ε of the divergence that attacks prove; `None` for none.
         seed: the same seed gives the same report.
+        workers: how many processes train attackers; the result does not depend on it.
         progress: whether to draw a progress bar; by default only on a terminal.
-        **options: `accept` (columns nobody judges), `policy_file`, `costs`, `device`, `kind`, the kind's own.
+        **options: `accept` (columns nobody judges), `policy_file`, `costs`, `device`, `engine` and `address` as for
+            `release`, `kind`, the kind's own.
     """
     secret, rules = audit_rules(options, secret)
     gates, known = read_gates(fail_above, secret), find_card(release, card)
     device, accepted = _device(options), tuple(_listed("accept", options.pop("accept", ())))
     costs = options.pop("costs", None)
+    spread = spread_over(workers, options.pop("engine", "local"), options.pop("address", None))
     modality, said = _kind(release, "audit", options.pop("kind", None), options)
     made = _plan_for(plan, modality)
     _refuse_unordered(known, said)
     matched = with_costs(modality.match(release, reference, secret, said, utility=utility, progress=progress), costs)
     data, unseen = matched.data, Unseen(_unseen(matched, attackers), accepted)
-    with computing_on(device):
+    with computing_on(device), spread:
         how: AttackOptions = {"attackers": attackers, "seed": seed, "progress": progress}
         task = AuditTask(modality, known, epsilon, unseen, how)
         found = audit_each(matched, task, gates=gates, rules=rules)

@@ -198,8 +198,8 @@ def test_what_takes_long_is_trained_beside_the_first_fold_only_and_also_learns_f
     rows, codes = np.column_stack([np.arange(100), np.ones(100)]).astype(np.float32), np.arange(100) % 2
     folds = each_set_aside(codes, None, np.ones(100, dtype=bool), 5, seed=np.random.SeedSequence(0))
     panel = FoldedPanel(("quick", "slow"), makers, True, frozenset({"slow"}), codes, None, folds, 0, 0.95)
-    answers = panel.pooled(panel.train(rows, panel.names))
-    assert (len(notes["quick"]), len(notes["slow"]), panel.trainings(panel.names)) == (5, 1, 6)
+    answers = panel.pooled(panel.train({"release": rows}, panel.names)["release"])
+    assert (len(notes["quick"]), len(notes["slow"]), panel.trainings(clean=False)) == (5, 1, 6)
     for learnt, tested in notes["quick"] + notes["slow"]:
         assert learnt == set(range(100)) - tested
         assert len(learnt) == 80

@@ -6,6 +6,7 @@ import pickle
 import signal
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +23,7 @@ from lowtide.engines.releasing import check_shards
 from lowtide.engines.working import BatchRelease
 from lowtide.table_files.reading import read
 from lowtide.tables.options import TableOptions
+from lowtide.tables.value_counts import ValueCounts, read_counts
 
 pytestmark = pytest.mark.filterwarnings("ignore::lowtide.errors.LowtideNote")
 
@@ -238,6 +240,33 @@ def test_batches_are_released_by_a_callable_that_is_pickled_by_paths(plans, file
         BatchRelease(plans["noise"])(made)
     with pytest.raises(LowtideError, match="counts of the whole"):
         BatchRelease(plans["redraw"], plans["noise"].parent / "noise.key", "id")(pq.read_table(file).to_batches()[0])
+
+
+def test_batches_are_drawn_anew_as_by_one_process_with_frozen_counts(plans, file, whole, people, tmp_path):
+    expected = whole("redraw")  # makes the key
+    batches = list(pq.ParquetFile(file).iter_batches(170))
+    here, there = ValueCounts(plans["redraw"]), ValueCounts(plans["redraw"])
+    for batch in batches[5:]:
+        there.add(batch)
+    for batch in reversed(batches[:5]):
+        here.add(batch)
+    here.merge(there)
+    saved = here.save(tmp_path / "counts.lowtide")
+    assert here.rows == 2_000
+    assert saved.stat().st_mode & 0o077 == 0
+    assert "keep it inside" in (saved / "config.json").read_text()
+    change = BatchRelease(plans["redraw"], plans["noise"].parent / "noise.key", "id", saved)
+    arrived = pickle.loads(pickle.dumps(change))  # noqa: S301 - our own
+    assert pa.Table.from_batches(map(arrived, batches)).equals(read(expected.data))
+    made = Plan.load(plans["redraw"])
+    with pytest.raises(LowtideError, match="counted for another plan"):
+        read_counts(saved, replace(made, hider=replace(made.hider, card=replace(made.card, rows=1))))
+    with pytest.raises(LowtideError, match="only a plan with the policy redraw"):
+        ValueCounts(plans["noise"])
+    strange = ValueCounts(plans["redraw"])
+    strange.add(people(20).set_column(5, "sex", pa.array(["x"] * 20)))
+    with pytest.raises(LowtideError, match="20 rows have a secret that is missing"):
+        strange.save(tmp_path / "strange.lowtide")
 
 
 def test_ids_are_compared_on_the_disk(monkeypatch):

@@ -5,8 +5,10 @@ import os
 import pytest
 
 from lowtide import LowtideError, release
+from lowtide.engines.mapping import spread_over
 from lowtide.engines.ray_engine import RayEngine, _import_ray
 from lowtide.engines.releasing import check_shards
+from lowtide.spread import mapped
 from lowtide.table_files.reading import read
 
 pytest.importorskip("ray")
@@ -34,6 +36,23 @@ def test_ray_releases_the_same_values(name, cluster, plans, file, whole, tmp_pat
     assert done.card.rows == 2_000
     check_shards(out)
     assert not (tmp_path / "shared.unfinished").exists()
+
+
+def grown(item):
+    return item + 1, os.getpid()
+
+
+def refuses(item):
+    raise LowtideError(f"item {item} cannot be read")
+
+
+def test_work_of_scans_and_audits_is_spread_over_ray(cluster):
+    with spread_over(2, "ray"):
+        found = list(mapped(grown, range(4)))
+        with pytest.raises(LowtideError, match="item 7 cannot be read"):
+            list(mapped(refuses, [7]))
+    assert [value for value, _ in found] == [1, 2, 3, 4]
+    assert os.getpid() not in {process for _, process in found}
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1"])

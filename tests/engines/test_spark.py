@@ -8,15 +8,22 @@ import pytest
 
 from lowtide.engines.working import BatchRelease
 from lowtide.table_files.reading import read
+from lowtide.tables.value_counts import ValueCounts
 
 sql = pytest.importorskip("pyspark.sql")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def test_spark_releases_the_same_values(plans, file, whole, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["noise", "redraw"])
+def test_spark_releases_the_same_values(name, plans, file, whole, tmp_path, monkeypatch):
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    expected = read(whole("noise").data)  # makes the key
-    change = BatchRelease(plans["noise"], plans["noise"].parent / "noise.key", "id")
+    expected = read(whole(name).data)  # makes the key
+    counts = None
+    if name == "redraw":
+        counted = ValueCounts(plans[name])
+        counted.add(pq.read_table(file))
+        counts = counted.save(tmp_path / "counts.lowtide")
+    change = BatchRelease(plans[name], plans[name].parent / "noise.key", "id", counts)
 
     def change_all(batches):
         for batch in batches:

@@ -53,16 +53,8 @@ class Held(NamedTuple):
     codes: Labels
 
 
-class Attacker(Protocol):
-    """Guesses the secret from rows as its kind of data has them (`AttackRows.data`), such as float32 (n, columns)."""
-
-    def fit(self, rows: Any, codes: Labels, groups: Labels | None = None) -> Attacker:
-        """Learn from n rows and their classes (n,), coded 0 … |S|−1; groups (n,) are kept on one side of a split."""
-        ...
-
-    def probabilities(self, rows: Any) -> Floats:
-        """`q(s|y)`, (n, |S|), positive."""
-        ...
+class Validated(Protocol):
+    """What attackers are joined by."""
 
     @property
     def validation(self) -> float:
@@ -72,6 +64,18 @@ class Attacker(Protocol):
     @property
     def held(self) -> Held:
         """Its answers about the validation rows before it learnt from them: what to join attackers by."""
+        ...
+
+
+class Attacker(Validated, Protocol):
+    """Guesses the secret from rows as its kind of data has them (`AttackRows.data`), such as float32 (n, columns)."""
+
+    def fit(self, rows: Any, codes: Labels, groups: Labels | None = None) -> Attacker:
+        """Learn from n rows and their classes (n,), coded 0 … |S|−1; groups (n,) are kept on one side of a split."""
+        ...
+
+    def probabilities(self, rows: Any) -> Floats:
+        """`q(s|y)`, (n, |S|), positive."""
         ...
 
 
@@ -230,7 +234,7 @@ class Together:
     calibration: Calibration
 
     @classmethod
-    def of(cls, attackers: Mapping[str, Attacker], prior: Floats) -> Together:
+    def of(cls, attackers: Mapping[str, Validated], prior: Floats) -> Together:
         """Join attackers of one seed, which set the same validation rows aside."""
         total = sum(attacker.validation for attacker in attackers.values())
         weights = {

@@ -12,31 +12,26 @@ They too learn from four fifths of the rows; their intervals are wider, as fewer
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from lowtide.attack import scores
-from lowtide.attack.attackers import Attacker, Continued, Maker, Together
+from lowtide.attack.attackers import Continued, Together, Validated
 from lowtide.attack.learning_curve import PARTS, LearningCurve, LearningPoint, learning_curve
+from lowtide.attack.lessons import Lesson, Lessons, Makers, Source, Table, Trained
 from lowtide.interface import Attack, Estimate
 from lowtide.splits import Split, each_set_aside
+from lowtide.spread import mapped
 from lowtide.types import Floats, Labels
 
-Source = Literal["release", "clean"]
-Makers = Mapping[str, Maker | Continued]
-"""Makers of attackers by name."""
 _TOGETHER, _FOLDED = "together", "together, cross-fitted"
 _LEAST_PER_CLASS = 4  # rows to learn from and to validate on
 _LEAST_GROUPS = 3  # of each class, so that some can be set aside to validate, whatever others they are with
 
-
-class FoldAnswers(NamedTuple):
-    """Attackers that were trained beside one fold, and what they say about its rows, `q(s|y)` (n, |S|), by name."""
-
-    attackers: dict[str, Attacker]
-    joined: dict[str, Together]
-    tested: dict[str, Floats]
+Answers = tuple[Mapping[str, Floats], ...]
+"""What attackers say about the rows of each fold, `q(s|y)` (n, |S|), by name."""
 
 
 class Learning(NamedTuple):
@@ -44,10 +39,6 @@ class Learning(NamedTuple):
 
     curve: LearningCurve
     halved: Floats
-
-
-Answers = tuple[FoldAnswers, ...]
-"""One entry per fold."""
 
 
 @dataclass(frozen=True)
@@ -93,28 +84,46 @@ class FoldedPanel:
         return np.mean([self._prior(split) for split in self.splits], axis=0)
 
     def train(
-        self, rows: Any, names: Sequence[str], tick: Callable[[], None] = lambda: None, *, clean: Answers | None = None
-    ) -> Answers:
-        """Train attackers beside every fold, from `clean` ones where they need it, and ask about the fold."""
+        self, tables: Mapping[Table, Any], names: Sequence[str], tick: Callable[[], None] = lambda: None
+    ) -> dict[Table, Answers]:
+        """Train attackers beside every fold, on the release and on clean rows where there are any, and ask them.
+
+        Args:
+            tables: rows as attackers read them; `turned` are those of the release, read as the clean ones are.
+            names: of the attackers on the release.
+            tick: called after each training.
+
+        Returns:
+            What those trained on the release say about it, and, as far as there are tables for it, what those trained
+            on clean rows say about these and about the release.
+        """
+        return train_all([self], tables, names, tick)[0]
+
+    def lessons(self, names: Sequence[str], *, clean: bool) -> list[list[Lesson]]:
+        """All trainings of `train`, of each fold."""
         found = []
         for fold, split in enumerate(self.splits):
-            groups = None if self.groups is None else self.groups[split.kept]
-            fitted: dict[str, Attacker] = {}
-            for name in self._beside(fold, names):
-                # One seed for all: they set the same validation rows aside.
-                attacker = _made(self.makers[name], self.seed, {} if clean is None else clean[fold].attackers)
-                fitted[name] = attacker.fit(rows[split.kept], self.codes[split.kept], groups)
-                tick()
-            found.append(self._asked(FoldAnswers(fitted, self._joined(fitted, split), {}), rows, split))
-        return tuple(found)
+            own = self._beside(fold, names)
+            further = {name: maker.starts_from for name in own if isinstance(maker := self.makers[name], Continued)}
+            lessons = [Lesson("release", name, split) for name in own if name not in further]
+            for name in self._beside(fold, self.known) if clean else ():
+                then = tuple(one for one, start in further.items() if start == name)
+                lessons.append(Lesson("clean", name, split, then))
+            found.append(lessons)
+        return found
 
-    def trainings(self, names: Sequence[str]) -> int:
-        """How many attackers `train` trains, for a progress bar."""
-        return sum(len(self._beside(fold, names)) for fold in range(len(self.splits)))
-
-    def test(self, answers: Answers, rows: Any) -> Answers:
-        """Ask trained attackers about the test rows of another table."""
-        return tuple(self._asked(one, rows, split) for one, split in zip(answers, self.splits, strict=True))
+    def answers(self, told: Sequence[Trained], split: Split) -> dict[Table, dict[str, Floats]]:
+        """What attackers that were trained beside a fold say about its rows, each and together, by table."""
+        found: dict[Table, dict[str, Floats]] = {}
+        for source, names in (("release", self.names), ("clean", self.known)):
+            own = {one.name: one for one in told if one.source == source}
+            own = {name: own[name] for name in names if name in own}
+            joined = self._joined({name: one.judged for name, one in own.items() if one.judged is not None}, split)
+            for table in next(iter(own.values())).answers if own else ():
+                said = {name: one.answers[table] for name, one in own.items()}
+                said |= {name: one({member: said[member] for member in one.weights}) for name, one in joined.items()}
+                found[table] = said
+        return found
 
     def pooled(self, answers: Answers) -> dict[str, Floats]:
         """`q(s|y)` of all rows that an attacker was tested on, in the order of `rows`, (n, |S|), by name.
@@ -123,10 +132,10 @@ class FoldedPanel:
         shares that all folds have in common, so that nothing learnt is no information in every fold.
         """
         found = {}
-        for name in answers[0].tested:
-            folds = [(one, split) for one, split in zip(answers, self.splits, strict=True) if name in one.tested]
+        for name in answers[0]:
+            folds = [(one, split) for one, split in zip(answers, self.splits, strict=True) if name in one]
             order = np.argsort(np.concatenate([split.aside for _, split in folds]), kind="stable")
-            parts = [_turned(one.tested[name], self.prior / self._prior(split)) for one, split in folds]
+            parts = [_turned(one[name], self.prior / self._prior(split)) for one, split in folds]
             found[name] = np.concatenate(parts)[order]
         return found
 
@@ -166,7 +175,8 @@ class FoldedPanel:
         if not cheap or not parts or self._smaller(2) is None:
             return None
         name = max(cheap, key=lambda one: one.information.value).attacker
-        asked = [(panel, panel.pooled(panel.train(rows, (name,)))[name]) for panel in parts]
+        answers = train_all(parts, {"release": rows}, (name,))
+        asked = [(panel, panel.pooled(one["release"])[name]) for panel, one in zip(parts, answers, strict=True)]
         asked.append((self, pooled[name]))
         place = self.places(pooled)[name]
         codes = self.codes[self.rows][place]
@@ -205,11 +215,15 @@ class FoldedPanel:
         fold = np.concatenate([np.full(len(split.aside), k) for k, split in enumerate(self.splits)])
         return fold[np.argsort(np.concatenate([split.aside for split in self.splits]), kind="stable")]
 
+    def trainings(self, *, clean: bool) -> int:
+        """How many attackers `train` trains, for a progress bar."""
+        return sum(1 + len(one.further) for lessons in self.lessons(self.names, clean=clean) for one in lessons)
+
     def _beside(self, fold: int, names: Sequence[str]) -> list[str]:
         """The attackers that are trained beside a fold."""
         return [name for name in names if fold == 0 or name not in self.once]
 
-    def _joined(self, fitted: Mapping[str, Attacker], split: Split) -> dict[str, Together]:
+    def _joined(self, fitted: Mapping[str, Validated], split: Split) -> dict[str, Together]:
         """All attackers as one; and those that every fold has, where some are trained once."""
         if not self.joins:
             return {}
@@ -219,13 +233,6 @@ class FoldedPanel:
         if some_once and len(folded) == len(fitted):
             sides.pop(_TOGETHER)
         return {name: Together.of(side, self._prior(split)) for name, side in sides.items() if len(side) > 1}
-
-    def _asked(self, answers: FoldAnswers, rows: Any, split: Split) -> FoldAnswers:
-        target = rows[split.aside]
-        tested = {name: attacker.probabilities(target) for name, attacker in answers.attackers.items()}
-        for name, joined in answers.joined.items():
-            tested[name] = joined({member: tested[member] for member in joined.weights})
-        return answers._replace(tested=tested)
 
     def _prior(self, split: Split) -> Floats:
         return np.bincount(self.codes[split.kept]) / len(split.kept)
@@ -258,8 +265,36 @@ class FoldedPanel:
         )
 
 
-def _made(maker: Maker | Continued, seed: int, clean: Mapping[str, Attacker]) -> Attacker:
-    return maker.make(clean[maker.starts_from], seed) if isinstance(maker, Continued) else maker(seed)
+def train_all(
+    panels: Sequence[FoldedPanel],
+    tables: Mapping[Table, Any],
+    names: Sequence[str],
+    tick: Callable[[], None] = lambda: None,
+) -> list[dict[Table, Answers]]:
+    """Train the attackers of several panels on the same tables, as `FoldedPanel.train` does for each, all at once.
+
+    Args:
+        panels: of the same rows, makers and seed; their folds differ.
+        tables: as for `FoldedPanel.train`.
+        names: likewise.
+        tick: likewise.
+    """
+    first = panels[0]
+    teach = Lessons(first.makers, tables, first.codes, first.groups, first.seed, first.joins and len(names) > 1)
+    planned = [panel.lessons(names, clean="clean" in tables) for panel in panels]
+    done = mapped(teach, [lesson for folds in planned for lessons in folds for lesson in lessons])
+    found: list[dict[Table, Answers]] = []
+    for panel, folds in zip(panels, planned, strict=True):
+        said = []
+        for lessons, split in zip(folds, panel.splits, strict=True):
+            told = []
+            for one in islice(done, len(lessons)):
+                told += one
+                for _ in one:
+                    tick()
+            said.append(panel.answers(told, split))
+        found.append({table: tuple(one[table] for one in said) for table in said[0]})
+    return found
 
 
 def _can_learn(codes: Labels, groups: Labels | None, classes: int) -> bool:

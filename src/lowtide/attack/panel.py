@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 
 from lowtide import modalities
 from lowtide.attack.attackers import AttackRows, Continued, as_maker, is_classifier, other_attackers, trains_networks
-from lowtide.attack.cross_fitting import FoldedPanel, Makers, Source
+from lowtide.attack.cross_fitting import FoldedPanel
 from lowtide.attack.learning_curve import LearningCurve
+from lowtide.attack.lessons import Makers, Source, Table
 from lowtide.checks import LowtideError, booleans, one_of, within
 from lowtide.extras import has_torch, need_torch, note_without_torch
 from lowtide.interface import Attack, strongest
@@ -176,20 +177,24 @@ def _attacked(
     progress: bool | None,
 ) -> AttackReport:
     """Train on the release, and on clean rows where there are any; test, and score."""
-    trained = panel.trainings(panel.names) + (0 if clean_rows is None else panel.trainings(panel.known))
-    with progress_bar("attacking", trained + curve, progress) as show:
+    tables: dict[Table, Any] = {"release": rows.data}
+    missing = None
+    if clean_rows is not None:
+        again, missing = modality.rows_like(release, rows, clean_rows)
+        tables["clean"] = clean_rows.data
+        if again is not None:
+            tables["turned"] = again.data
+    with progress_bar("attacking", panel.trainings(clean=clean_rows is not None) + curve, progress) as show:
         steps = itertools.count(1)
-        known = None if clean_rows is None else panel.train(clean_rows.data, panel.known, lambda: show(next(steps)))
-        answers = panel.pooled(panel.train(rows.data, panel.names, lambda: show(next(steps)), clean=known))
+        found = panel.train(tables, panel.names, lambda: show(next(steps)))
+        answers = panel.pooled(found["release"])
         retrained = panel.scored(answers, "release", "release")
         learnt = panel.learning(rows.data, retrained, answers) if curve else None
-    again, missing = (None, None) if clean_rows is None else modality.rows_like(release, rows, clean_rows)
-    turned = None if known is None or again is None else panel.test(known, again.data)
     return AttackReport(
         guess=panel.guess(),
         retrained=retrained,
-        clean=() if known is None else panel.scored(panel.pooled(known), "clean", "clean"),
-        fixed=() if turned is None else panel.scored(panel.pooled(turned), "clean", "release"),
+        clean=panel.scored(panel.pooled(found["clean"]), "clean", "clean") if "clean" in found else (),
+        fixed=panel.scored(panel.pooled(found["turned"]), "clean", "release") if "turned" in found else (),
         fixed_missing=missing,
         answers=answers,
         codes=panel.codes[panel.rows],

@@ -103,6 +103,7 @@ def _value(value: Any) -> Any:
 
 _DATA = "CSV, Parquet, Arrow/Feather or JSON lines, by its suffix; or a folder of images or texts"
 _POLICY_FILE = "limits to keep, such as lowtide.toml: "
+_ENGINE = "where it runs: processes of this machine, or a Ray cluster"
 _DEVICE = "where networks are trained; auto is the first of cuda, mps and cpu that is there"
 Device = Literal["auto", "cpu", "cuda", "mps"]
 
@@ -135,6 +136,9 @@ class ScanArguments:
     seed: int = flag(0, "of every random draw")
     steps: int | None = flag(None, "training steps of the networks", shown="auto", least=40)
     device: Device = flag("cpu", _DEVICE)
+    workers: int = flag(1, "processes that ask the fitted density; the result is the same for any number", least=1)
+    engine: Literal["local", "ray"] = flag("local", _ENGINE)
+    address: str | None = flag(None, "of the Ray cluster", shown="this machine")
     quiet: bool = flag(False, "no progress bars")
 
 
@@ -222,7 +226,7 @@ class ReleaseArguments:
     fresh_noise: bool = flag(False, "noise that cannot be drawn again: several releases average it away")
     workers: int = flag(1, "processes that work on it; the result is the same for any number", least=1)
     shards: int | None = flag(None, "write a folder of files of so many rows, with a manifest", metavar="ROWS", least=1)
-    engine: Literal["local", "ray"] = flag("local", "where it runs: processes of this machine, or a Ray cluster")
+    engine: Literal["local", "ray"] = flag("local", _ENGINE)
     address: str | None = flag(None, "of the Ray cluster", shown="this machine")
     json: Path | None = flag(None, JSON_HELP, metavar="FILE")
     quiet: bool = flag(False, "no progress bars")
@@ -271,6 +275,9 @@ class AuditArguments:
     figures: Path | None = flag(None, "write the report's figures here", metavar="DIR")
     seed: int = flag(0, "of every random draw")
     device: Device = flag("cpu", _DEVICE)
+    workers: int = flag(1, "processes that train attackers; the result is the same for any number", least=1)
+    engine: Literal["local", "ray"] = flag("local", _ENGINE)
+    address: str | None = flag(None, "of the Ray cluster", shown="this machine")
     quiet: bool = flag(False, "no progress bars")
 
 

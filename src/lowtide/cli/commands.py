@@ -34,6 +34,9 @@ def scan(said: arguments.ScanArguments, given: dict[str, Any]) -> None:
         steps=said.steps,
         device=said.device,
         seed=said.seed,
+        workers=said.workers,
+        engine=said.engine,
+        address=said.address,
         progress=show_progress(said.quiet),
         **given,
     )
@@ -177,6 +180,9 @@ def audit(said: arguments.AuditArguments, given: dict[str, Any]) -> None:
         device=said.device,
         epsilon=said.epsilon,
         seed=said.seed,
+        workers=said.workers,
+        engine=said.engine,
+        address=said.address,
         progress=show_progress(said.quiet),
         **given,
     )

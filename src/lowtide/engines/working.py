@@ -108,16 +108,23 @@ class BatchRelease:
 
     It is pickled by its paths; whoever gets it loads the plan at the first batch. A batch must have the columns of the
     plan, and the secret is left out. Ids are compared within a batch only: that they differ everywhere is for the
-    caller to know. A plan that draws values anew needs counts of the whole data, and is refused; use `release` for it.
+    caller to know. A plan that draws values anew needs counts of the whole data (`lowtide.tables.value_counts`).
 
     Args:
         plan: where the plan was saved.
         key_file: where the key of the noise is kept, for a plan that draws any; it must be there.
         ids: the column that tells rows apart, for such a plan.
+        counts: where the counts of the whole data were saved, for a plan that draws values anew.
     """
 
-    def __init__(self, plan: str | Path, key_file: str | Path | None = None, ids: str | None = None) -> None:
-        self._said = (str(plan), None if key_file is None else str(key_file), ids)
+    def __init__(
+        self,
+        plan: str | Path,
+        key_file: str | Path | None = None,
+        ids: str | None = None,
+        counts: str | Path | None = None,
+    ) -> None:
+        self._said = (str(plan), _text(key_file), ids, _text(counts))
         self._loaded: tuple[parted.PartWorker, noises.KeyedNoise | None] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -126,14 +133,17 @@ class BatchRelease:
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The released rows of a batch, in its order."""
         if self._loaded is None:
-            plan, key_file, ids = self._said
+            plan, key_file, ids, counts = self._said
             made = plan_file.Plan.load(plan)
             noise = None
             if key_file is not None:
                 noise = noises.KeyedNoise(noises.open_key(key_file, make=False))
             elif made.hider.draws:
                 raise LowtideError("this plan draws at random: name the file of the key, and the column of ids")
-            self._loaded = parted_kind(made.modality).part_worker(made, {"ids": ids}), noise
+            worker = parted_kind(made.modality).part_worker(made, {"ids": ids})
+            if counts is not None and worker.looks:
+                worker.learnt(Path(counts))
+            self._loaded = worker, noise
         worker, noise = self._loaded
         changed = worker.change(pa.Table.from_batches([batch]), noise)
         worker.seen()
@@ -141,6 +151,10 @@ class BatchRelease:
             raise LowtideError("only tables are released batch by batch; release others with `lowtide release`")
         released: pa.RecordBatch = changed.samples.combine_chunks().to_batches()[0]
         return released
+
+
+def _text(path: str | Path | None) -> str | None:
+    return None if path is None else str(path)
 
 
 def _fresh(folder: Path) -> Path:

@@ -14,7 +14,7 @@ from lowtide.disclose.noise import Ids, KeyedNoise
 from lowtide.errors import LowtideError
 from lowtide.protocols import Changed
 from lowtide.table_files import concatenation, parting
-from lowtide.tables import frequencies, options, redraw_policy, releasing
+from lowtide.tables import frequencies, options, redraw_policy, releasing, value_counts
 
 _UNKNOWN = "unknown"  # rows whose secret the plan does not know
 
@@ -74,7 +74,10 @@ class TablePartWorker:
         return {**counts.arrays(), _UNKNOWN: np.array(unknown)}
 
     def learnt(self, place: Path) -> None:
-        """How often values occur in the whole."""
+        """How often values occur in the whole: as `learn` wrote it, or as `ValueCounts` froze it."""
+        if place.is_dir():
+            self._counts = value_counts.read_counts(place, self._plan)
+            return
         self._counts = self._plan.hider.policy.counted()
         with np.load(place, allow_pickle=False) as found:
             self._counts.merge(found)
@@ -86,7 +89,9 @@ class TablePartWorker:
     def change(self, batch: pa.Table, noise: KeyedNoise | None) -> Changed:
         """Hide in one table what the plan says."""
         if self.looks and self._counts is None:
-            raise LowtideError("a plan that draws values anew needs counts of the whole data; count them first")
+            raise LowtideError(
+                "a plan that draws values anew needs counts of the whole data; count them with ValueCounts"
+            )
         ids = None if self._ids is None else releasing.ids_of(batch, self._ids)
         if ids is not None:
             self._seen.add(ids)

@@ -20,6 +20,7 @@ from lowtide.formatting import html_of, text_of
 from lowtide.interface import NATS_PER_BIT, Estimate, Reported, TextTable
 from lowtide.labels import read_classes
 from lowtide.splits import STREAMS, generator_for, three_tenths
+from lowtide.spread import mapped
 from lowtide.table_files.formats import as_arrow, check_schema, find_column, is_judged, is_text, type_word
 from lowtide.table_files.sampling import sampled_words
 from lowtide.tables.encoder import take_rows
@@ -189,6 +190,7 @@ def _percent(share: float) -> str:
 
 _HELD_OUT_ROWS = 4000
 _ORDERS = 16
+_ASKED_AT_ONCE = 500  # rows: eight parts of those that are held out
 _ANSWERS = 1 << 24  # doubles that the answers for some rows may take
 
 
@@ -351,15 +353,27 @@ def scan(
 def _by_rows(density: Density, x: Any, own: Ints) -> tuple[Floats, Floats, Floats]:
     """What each feature tells of the true class of each row: order-free, in order and alone, three times (n, m).
 
-    Some rows at a time: with all classes of all features they would not fit into memory.
+    Some rows at a time, by whoever is free: with all classes of all features they would not fit into memory. How many
+    does not depend on who there is, so that sums are added up alike.
     """
-    size = max(1, _ANSWERS // (len(density.features) * len(density.classes.labels)))
-    parts = []
-    for start in range(0, len(own), size):
-        place = np.arange(start, min(start + size, len(own)))
-        some, at = take_rows(x, place), (np.arange(len(place)), slice(None), own[place])
-        shares = density.shapley(some, orders=_ORDERS, seed=STREAMS["table scan"]).values[at]
-        steps = np.asarray(density.conditionals(some), dtype=np.float64)[at]
-        parts.append((shares, steps, density.alone(some)[at]))
-    shares, steps, alone = (np.concatenate(kind) for kind in zip(*parts, strict=True))
+    size = min(_ASKED_AT_ONCE, max(1, _ANSWERS // (len(density.features) * len(density.classes.labels))))
+    places: list[Ints] = [np.arange(start, min(start + size, len(own))) for start in range(0, len(own), size)]
+    told = list(mapped(_Asked(density, x, own), places))
+    shares, steps, alone = (np.concatenate(kind) for kind in zip(*told, strict=True))
     return shares, steps, alone
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What a density says of the true classes `own` (n,) of rows of a table."""
+
+    density: Density
+    x: Any
+    own: Ints
+
+    def __call__(self, place: Ints) -> tuple[Floats, Floats, Floats]:
+        """Of the rows at these places (k,): order-free, in order and alone, (k, m) each."""
+        some, at = take_rows(self.x, place), (np.arange(len(place)), slice(None), self.own[place])
+        shares = self.density.shapley(some, orders=_ORDERS, seed=STREAMS["table scan"]).values[at]
+        steps = np.asarray(self.density.conditionals(some), dtype=np.float64)[at]
+        return shares, steps, self.density.alone(some)[at]

@@ -1,0 +1,119 @@
+"""`map` over several processes, for what scans ask and audits train: see `lowtide.spread`.
+
+A function travels once to each process, with the rows that it holds, and items one by one. Functions, items and results
+are pickled between processes of this program, by joblib (which scikit-learn brings along) or Ray; no file is unpickled.
+"""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import joblib
+import numpy as np
+from joblib.externals import loky
+from numpy.typing import NDArray
+
+from lowtide.engines.ray_engine import RayEngine
+from lowtide.engines.releasing import Scale
+from lowtide.errors import LowtideError, LowtideNote, note
+from lowtide.extras import has_torch
+from lowtide.spread import mapping_by
+from lowtide.training import computing_on, device_in_use
+
+_LOST = (
+    "a worker was killed, probably for want of memory: each has the data in its own memory; use fewer workers, or "
+    "fewer rows"
+)
+
+
+def spread_over(workers: int, engine: str = "local", address: str | None = None) -> AbstractContextManager[None]:
+    """Spread independent work over processes while the returned context is open; refuses what cannot be.
+
+    Args:
+        workers: how many; one works in this process.
+        engine: `local` or `ray`.
+        address: of a Ray cluster; `None` starts one on this machine.
+    """
+    return _spread(Scale(workers, engine=engine, address=address))
+
+
+@contextmanager
+def _spread(scale: Scale) -> Iterator[None]:
+    if not scale.parted:
+        yield
+    elif scale.engine == "ray":
+        with RayEngine(scale.workers, scale.address), mapping_by(_over_ray):
+            yield
+    else:
+        try:
+            with mapping_by(partial(_over_processes, scale.workers)):
+                yield
+        finally:
+            loky.get_reusable_executor().shutdown(kill_workers=True)
+
+
+class _Travelling:
+    """A function that is unpacked once in each process, and called there as it would be here.
+
+    What it says to a person comes back with its result; other warnings, which may quote data, do not.
+    """
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        # As an array it is written to shared memory once, and not sent with each item.
+        self._packed: NDArray[np.uint8] = np.frombuffer(
+            pickle.dumps(joblib.wrap_non_picklable_objects(function)), dtype=np.uint8
+        )
+        self._name, self._device = uuid4().hex, device_in_use().type if has_torch() else "cpu"
+
+    def __call__(self, item: Any) -> tuple[Any, list[str]]:
+        if self._name not in _UNPACKED:
+            _UNPACKED.clear()
+            _UNPACKED[self._name] = pickle.loads(self._packed.tobytes())  # noqa: S301 - what `__init__` packed
+        with computing_on(self._device), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = _UNPACKED[self._name](item)
+        return found, [str(one.message) for one in caught if issubclass(one.category, LowtideNote)]
+
+
+_UNPACKED: dict[str, Callable[[Any], Any]] = {}  # of this process
+
+
+def _over_processes(workers: int, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+    call = joblib.delayed(_Travelling(function))
+    with joblib.parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
+        results = joblib.Parallel(return_as="generator", batch_size=1, pre_dispatch="all")(map(call, items))
+    try:
+        yield from map(_heard, results)
+    except loky.process_executor.TerminatedWorkerError:
+        raise LowtideError(_LOST) from None
+
+
+def _over_ray(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+    import ray  # noqa: PLC0415 - an extra
+
+    call = ray.put(_Travelling(function))
+    task = ray.remote(num_cpus=1)(_called)
+    try:
+        yield from map(_heard, map(ray.get, [task.remote(call, item) for item in items]))
+    except ray.exceptions.RayTaskError as error:
+        raise error.cause if isinstance(error.cause, LowtideError) else LowtideError(_LOST) from None
+    except ray.exceptions.RayError:
+        raise LowtideError(_LOST) from None
+
+
+def _called(function: _Travelling, item: Any) -> Any:
+    return function(item)
+
+
+def _heard(result: tuple[Any, list[str]]) -> Any:
+    """A result, having said here what was said there."""
+    found, notes = result
+    for text in notes:
+        note(text)
+    return found
