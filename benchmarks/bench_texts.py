@@ -1,4 +1,4 @@
-"""Time and memory of the density of texts: a fit with writers kept apart, all present terms, the table, one text.
+"""Time and memory of the density of texts: a fit with writers kept apart, all present terms, the table, one text, a page.
 
 Texts are drawn from a world; with --data they are the tweets of the file congress_tweets.csv.gz in that folder.
 """
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from lowtide import TIDE, worlds
+from lowtide.browser.page import page_of
 from lowtide.density.artefact import Density
 from lowtide.report.console import parse_arguments, print_table, shortest, write_json
 from lowtide.texts.reading import read_texts
@@ -81,6 +82,7 @@ def measure(texts: list[str], s: list[Any], groups: list[Any], *, terms: int, se
         "seconds of the table of terms": shortest(lambda: scan_terms(density, rows, s, groups=groups), 1),
         **explained(density, texts[:_ASKED]),
         "CPU seconds of one `lowtide warn`": warned(density, texts[0]),
+        **{f"MB of a page that warns, {bits} bits": len(page_of(density, bits=bits)) / 1e6 for bits in (4, 8)},
         "held-out information, bits": held_out.value,
         "its 95 % interval": f"{held_out.low:.4f} to {held_out.high:.4f}",
         "training information, bits": density.report.training / np.log(2),

@@ -4,6 +4,7 @@ import http.server
 import json
 import shutil
 import threading
+import time
 
 import pytest
 
@@ -66,6 +67,16 @@ def typed(page, selector, text):
     return drawn(page)
 
 
+def await_scripts(context):
+    """Until the extension has its script for the site that was allowed: pages that are open before do not get it."""
+    worker = context.service_workers[0]
+    for _ in range(100):
+        if worker.evaluate("async () => (await chrome.scripting.getRegisteredContentScripts()).length"):
+            return
+        time.sleep(0.1)
+    raise AssertionError("no script was registered")
+
+
 def test_it_asks_for_no_site_beforehand(folder):
     read = json.loads((folder / "manifest.json").read_text())
     assert read == manifest()
@@ -91,11 +102,11 @@ def test_it_underlines_on_the_site_that_was_allowed_and_on_no_other(folder, site
     try:
         if not context.service_workers:
             context.wait_for_event("serviceworker", timeout=20_000)
+        await_scripts(context)
         page = context.new_page()
         requests = []
         page.goto(f"http://127.0.0.1:{site}/")
         page.on("request", lambda request: requests.append(request.url))
-        page.wait_for_timeout(500)
         text = "women climate church union border tax school act income"
         assert {"climate", "women"} & set(typed(page, "textarea", text))
         assert page.evaluate("document.querySelector('textarea').value") == text

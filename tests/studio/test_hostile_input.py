@@ -6,7 +6,9 @@ import json
 import struct
 import zipfile
 import zlib
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from lowtide.errors import LowtideError
@@ -250,6 +252,18 @@ def test_options_never_name_a_file_of_the_system(studio):
         answer = studio.client.post(f"/api/{verb}", json=request)
         assert answer.status_code == 422, answer.text
         assert answer.json()["field"].startswith("options."), answer.text
+
+
+def test_arrays_with_pickled_objects_are_refused_and_not_run(studio, tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return Path.touch, (tmp_path / "sprung",)
+
+    np.savez(tmp_path / "trap.npz", images=np.array([Trap()] * 40, dtype=object), smile=np.arange(40) % 2)
+    identity = studio.file("trap.npz", (tmp_path / "trap.npz").read_bytes())
+    job = studio.wait(studio.ask("scan", data=identity, secret=["smile"], kind="images"))
+    assert (job["state"], job["error"]["status"]) == ("failed", 422), job
+    assert not (tmp_path / "sprung").exists()
 
 
 def test_json_that_is_not_json_is_refused(studio):

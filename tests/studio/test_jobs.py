@@ -153,6 +153,11 @@ def test_an_error_of_a_job_says_what_is_wrong_and_quotes_no_data_or_path(studio)
     assert studio.client.get(f"/api/jobs/{job['id']}/result").status_code == 409
 
 
+def test_a_plan_that_draws_asks_for_the_column_of_ids_before_it_is_queued(studio, walk):
+    answer = studio.client.post("/api/release", json={"data": walk["data"]["id"], "plan": walk["plan"]})
+    assert (answer.status_code, answer.json()["field"]) == (422, "ids"), answer.text
+
+
 def test_a_folder_is_fetched_as_a_zip(studio, walk, tmp_path):
     """A plan with weights is a folder: here one that stands for it."""
     out = Path(studio.project) / ".lowtide-studio" / "jobs" / walk["plan"] / "out"

@@ -6,14 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lowtide import verbs
+from lowtide import modalities, verbs
 from lowtide.disclose.budget import Point, Reading
 from lowtide.images.encoder import Grid
 from lowtide.interface import Estimate
+from lowtide.report.html import Findings
 from lowtide.studio.views import cells_of, view_of
 from lowtide.studio.views_plan import thinned
 from lowtide.studio.views_samples import rows_beside
-from lowtide.studio.views_scan import coarser, joined, marked, owners
+from lowtide.studio.views_scan import coarser, joined, marked, owners, share_in_words
 from lowtide.texts.lists import MarkedText
 
 
@@ -95,3 +96,40 @@ def test_a_plan_says_at_every_point_what_it_costs_and_how_to_ask_for_it(survey, 
     hidden = {one["name"] for one in view["features"] if one["hidden"] == 1}
     assert hidden == set(points[view["curve"]["chosen"]]["hidden"])
     assert view["said"] == ["a note"]
+    assert not view["needs_ids"]
+
+
+@pytest.mark.parametrize("way", [{"policy": "redraw"}, {"mechanism": "merge"}], ids=["redraw", "merge"])
+def test_other_ways_have_a_curve_to_drag_along_too(survey, tmp_path, way):
+    made = verbs.plan(survey, "vote", steps=40, progress=False, **way)
+    view = view_of("plan", "tables", made, source=survey, request=way, folder=tmp_path, notes=[])
+    json.dumps(view, allow_nan=False)
+    curve = view["curve"]
+    points = curve["points"]
+    assert len(points) > 2
+    assert curve["chart"]["svg"].count(f'class="{curve["mark"]}"') == len(points)
+    assert 0 <= curve["chosen"] < len(points)
+    assert all("an attacker" in point["words"][0].lower() and "%" in point["words"][0] for point in points)
+    assert points[-1]["right"] > points[0]["right"] + 0.1  # private at the left, useful at the right
+    assert {"budget"} == {name for point in points for name in point["ask"] or ()}
+    assert len(view["sample"]["after"]) == 10
+    assert view["needs_ids"] == (way == {"policy": "redraw"})  # what is drawn belongs to a row
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        (
+            Estimate(0.4, 0.3, 0.5, 100),
+            "A row of this table tells 58 % of all there is to know about vote (from 43 % to 72 %)",
+        ),
+        (
+            Estimate(0.01, -0.02, 0.05, 100),
+            "A row of this table tells at most 7 % of all there is to know about vote, and",
+        ),
+        (Estimate(0.7, 0.68, 0.75, 100), "tells 100 % of all there is to know about vote (from 98 % to 100 %)"),
+    ],
+)
+def test_what_a_sample_tells_is_a_share_of_all_there_is_to_know(told, said):
+    known = Findings("vote", modalities.get("tables").nouns)
+    assert said in share_in_words(told, np.log(2), known)

@@ -77,7 +77,10 @@ def check_file(path: Path, suffix: str, limits: Limits) -> None:
     """
     if not suffix:
         known = ", ".join((*TABLES, *ARCHIVES))
-        raise LowtideError(f"cannot tell the format of this file; its name must end in one of {known}")
+        raise LowtideError(
+            f"cannot tell the format of this file; its name must end in one of {known}. Texts are a column of a table, "
+            "or a zip of .txt files with a folder for each class"
+        )
     size = path.stat().st_size
     if not size:
         raise LowtideError("this is an empty file; give one with a header and rows")

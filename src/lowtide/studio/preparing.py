@@ -69,7 +69,7 @@ def check(store: Store, verb: str, request: Mapping[str, Any]) -> str:
 def _check_ids(store: Store, plan: Path, request: Mapping[str, Any]) -> None:
     """What is drawn anew belongs to a row and stays with it, so that such a plan must be told which row is which."""
     view = json.loads((plan.parent / "view.json").read_text(encoding="utf-8"))
-    if view["needs_ids"] and request.get("ids") is None:
+    if view.get("needs_ids") and request.get("ids") is None:
         raise RefusedError(
             422,
             "this plan draws values anew, and what is drawn stays with its row: choose a column whose values tell rows "

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import shutil
 import zipfile
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 
 from lowtide.worlds import drawn_faces
@@ -54,6 +56,36 @@ def open_tab(chromium):
         assert not [url for url in asked if not url.startswith((f"{studio.address}/", "data:image/png", "blob:"))]
 
     return opened
+
+
+@pytest.fixture(scope="session")
+def check_steps(open_tab):
+    """Look at steps of a walk for what keeps people out, and for what does not fit; at each width in each scheme."""
+
+    def check(studio, address, *looks):
+        with open_tab(studio, reduced_motion="reduce") as page:  # colours have come to rest when they are looked at
+            for step in ("open", "scan", "choose", "release", "audit", "write"):
+                page.goto(f"{studio.address}/#{re.sub('step=[a-z]+', f'step={step}', address)}")
+                page.reload()
+                page.wait_for_load_state("networkidle")
+                page.locator(".actions, .empty, .choice").first.wait_for()
+                page.evaluate("document.querySelectorAll('details').forEach(part => { part.open = true; })")
+                for width, scheme in looks:
+                    page.set_viewport_size({"width": width, "height": 800})
+                    page.emulate_media(color_scheme=scheme)
+                    assert page.evaluate("document.documentElement.scrollWidth") <= width, (step, width)
+                    assert no_serious_finding(page), (step, width, scheme)
+
+    return check
+
+
+def no_serious_finding(page):
+    """Whether axe finds nothing serious; what it finds is printed."""
+    found = Axe().run(page)
+    serious = [one["id"] for one in found.response["violations"] if one["impact"] in ("serious", "critical")]
+    if serious:
+        print(found.generate_report())
+    return not serious
 
 
 HOSTILE = "<script>alert('x')</script>"

@@ -1,5 +1,7 @@
 """The page of the studio where things are missing, wrong or stopped; no long job is needed for that."""
 
+import io
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -60,6 +62,39 @@ def test_a_role_that_one_column_can_have_moves(studio, open_tab, survey, data):
         page.get_by_label("Role of income", exact=True).select_option("utility")
         assert page.get_by_label("Role of age", exact=True).input_value() == ""
         assert page.get_by_label(f"Role of {data.hostile}", exact=True).count() == 1
+
+
+def test_a_folder_of_texts_is_read_as_texts(studio, open_tab):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for number in range(40):
+            archive.writestr(f"posts/{('left', 'right')[number % 2]}/{number}.txt", f"text number {number}")
+    texts = studio.file("posts.zip", packed.getvalue())
+    with open_tab(studio, address=f"#data={texts}") as page:
+        page.get_by_text("The first ten rows").click()
+        assert page.locator("main thead").last.locator("th").all_inner_texts() == ["label", "text"]
+        page.get_by_role("button", name="Look for what leaks").click()
+        page.get_by_role("button", name="Cancel").click()
+        page.get_by_role("heading", name="Cancelled").wait_for()
+        assert studio.client.get("/api/jobs").json()[0]["kind"] == "texts"
+
+
+def test_an_audit_without_a_release_says_what_to_do(open_studio, open_tab, tmp_path, data):
+    alone = open_studio(tmp_path)
+    survey = alone.file("survey.csv", data.table())
+    with open_tab(alone, address=f"#step=audit&data={survey}&secret=vote") as page:
+        page.get_by_role("heading", name="There is no release yet").wait_for()
+
+
+def test_several_secrets_can_be_chosen(studio, open_tab, survey):
+    with open_tab(studio, address=f"#data={survey}") as page:
+        page.get_by_label("Role of vote", exact=True).select_option("secret")
+        page.get_by_label("Role of income", exact=True).select_option("secret")
+        page.get_by_role("button", name="Look for what leaks").click()
+        page.get_by_role("button", name="Cancel").click()
+        page.get_by_role("heading", name="Cancelled").wait_for()
+        assert studio.client.get("/api/jobs").json()[0]["request"]["secret"] == ["income", "vote"]
+        assert "income and vote" in page.locator("main").inner_text()
 
 
 def test_settings_that_are_refused_are_shown_at_their_field(studio, open_tab, survey):

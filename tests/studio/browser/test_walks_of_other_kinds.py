@@ -23,7 +23,7 @@ def be_quick(page):
     page.get_by_label("Training steps").fill(str(QUICK))
 
 
-def test_the_walk_on_images(studio, open_tab, data):
+def test_the_walk_on_images(studio, open_tab, check_steps, data):
     with open_tab(studio) as page:
         take_in(page, "faces.zip", data.faces())
         assert page.locator(".thumbs img").count() == 12
@@ -45,9 +45,12 @@ def test_the_walk_on_images(studio, open_tab, data):
         assert pairs.count() == 8
         changed = pairs.nth(0).get_attribute("src") != pairs.nth(1).get_attribute("src")
         assert changed  # the addresses themselves are too long to read
-        page.get_by_role("slider", name="Drag along the trade-off").press("Home")
+        slider = page.get_by_role("slider", name="Drag along the trade-off")
+        slider.press("Home")
+        if page.get_by_text("This is the plan below.").is_visible():  # which is shown beside it
+            slider.press("ArrowRight")
         assert page.locator(".cover").first.locator("rect").count() > 0
-        page.get_by_role("slider", name="Drag along the trade-off").press("End")
+        slider.press("End")
         assert page.locator(".cover").first.locator("rect").count() == 0  # nothing is hidden at the useful end
         page.get_by_role("link", name="Release with this plan").click()
         page.get_by_role("button", name="Write the release").click()
@@ -56,6 +59,8 @@ def test_the_walk_on_images(studio, open_tab, data):
         page.get_by_role("button", name="Attack the release").click()
         page.get_by_role("heading", name="Who is exposed").wait_for()
         assert "An attacker guesses the label right" in page.locator("main").inner_text()
+        address = page.url.partition("#")[2]
+    check_steps(studio, address, (390, "light"), (1280, "dark"))
 
 
 def reach(page, name, *, most=150):
@@ -77,7 +82,7 @@ def press(page, name, key="Enter"):
     page.keyboard.press(key)
 
 
-def test_the_walk_on_texts_by_keyboard_only(studio, open_tab):
+def test_the_walk_on_texts_by_keyboard_only(studio, open_tab, check_steps):
     with open_tab(studio) as page:
         page.get_by_role("heading", name="Which data do you want to share?").wait_for()
         press(page, "posts.csv")
@@ -108,3 +113,29 @@ def test_the_walk_on_texts_by_keyboard_only(studio, open_tab):
         press(page, "Attack the release")
         page.get_by_role("heading", name="Who is exposed").wait_for()
         assert "An attacker guesses the home right" in page.locator("main").inner_text()
+        address = page.url.partition("#")[2]
+        page.get_by_role("link", name="Write", exact=True).press("Enter")
+        page.get_by_role("heading", name="What should not be told?").wait_for()
+        press(page, "home, from posts.csv")
+        write_without_a_request(page)
+    check_steps(studio, address, (390, "dark"), (1280, "light"))
+    with open_tab(studio) as page:  # the next day, by the address that is printed
+        page.get_by_role("link", name="posts.csv: home").click()
+        page.get_by_role("heading", name="Who is exposed").wait_for()
+        assert page.url.partition("#")[2].count("=") >= 8
+
+
+def write_without_a_request(page):
+    """On the page that warns as one types: words are underlined, and nobody is asked."""
+    field = page.get_by_label("Your text")
+    field.wait_for()
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    field.press_sequentially("we think the harbour is late, more gulls today")
+    page.locator(".lt-mirror mark").first.wait_for()
+    assert "harbour" in page.locator(".lt-mirror mark").all_inner_texts()
+    assert "A reader would believe coast" in page.locator(".lt-verdict").inner_text()
+    page.wait_for_function("() => document.getElementById('check').dataset.wrong === '0'")
+    assert asked == []
+    page.get_by_role("link", name="Back to the studio").click()
+    page.get_by_role("heading", name="What should not be told?").wait_for()

@@ -52,18 +52,22 @@ function faces(sample) {
   const across = Math.ceil(width / patch);
   const covers = [];
   const captions = [];
+  const planned = [];
   const pairs = sample.before.map((before, k) => {
     const cover = s("svg", { class: "cover", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" });
     covers.push(cover);
     captions.push(h("figcaption", {}, "before"));
+    planned.push(h("figcaption", {}, "after"));
     return h("li", {},
       h("figure", {}, h("div", { class: "covered" }, picture(before, `Image ${k + 1} as it is`), cover), captions.at(-1)),
-      h("figure", {}, picture(sample.after[k], `Image ${k + 1} as this plan releases it`), h("figcaption", {}, "after")));
+      h("figure", {}, picture(sample.after[k], `Image ${k + 1} as this plan releases it`), planned.at(-1)));
   });
-  const preview = (point) => {
-    captions.forEach((caption) => { caption.textContent = point.masked?.length ? "before; grey: hidden at this point" : "before"; });
+  const preview = (point, isPlan) => {
+    const masked = isPlan ? [] : (point.masked ?? []); // what the plan itself hides is beside it
+    captions.forEach((caption) => { caption.textContent = masked.length ? "grey: hidden at this point" : "before"; });
+    planned.forEach((caption) => { caption.textContent = isPlan ? "after" : "after, by the last plan"; });
     covers.forEach((cover) => {
-      cover.replaceChildren(...(point.masked ?? []).map((j) => s("rect", {
+      cover.replaceChildren(...masked.map((j) => s("rect", {
         class: "covering", x: patch * (j % across), y: patch * Math.floor(j / across), width: patch, height: patch,
       })));
     });

@@ -16,20 +16,25 @@ export async function show(place, state) {
     fill(place, heading("Audit"), empty("There is nothing to compare with yet", "Open the data before release and choose its secret; then audit a release of it, yours or somebody else's.", link("Open data", address({ step: "open" }))));
     return undefined;
   }
+  const { files } = await api.project();
+  const others = files.filter(({ id }) => id !== state.data);
+  if (!state.release && !others.length) {
+    fill(place, heading("Audit"), empty("There is no release yet", "Release this data first; or put somebody else's release of it into the project, and audit that.", link("Choose what to change", address({ step: "choose" }))));
+    return undefined;
+  }
   const body = h("div", {});
-  fill(place, heading("What can an attacker still tell?", "Attackers that have seen such releases are trained afresh and tested on people they have not seen."), await form(state), body);
+  fill(place, heading("What can an attacker still tell?", "Attackers that have seen such releases are trained afresh and tested on people they have not seen."), form(state, others), body);
   if (!state.audit) return undefined;
   return showJob(body, state.audit, async (view, job) => {
     fill(body, await result(view, job, state));
   });
 }
 
-async function form(state) {
-  const { files } = await api.project();
+function form(state, others) {
   const made = h("form", { class: "auditing" });
   const release = h("select", {},
     state.release ? h("option", { value: state.release }, "the release of the step before") : null,
-    files.filter(({ id }) => id !== state.data).map(({ id, name }) => h("option", { value: id }, name)));
+    others.map(({ id, name }) => h("option", { value: id }, name)));
   const thorough = h("select", {}, h("option", { value: "all" }, "all attackers"), h("option", { value: "quick" }, "a quick look: one attacker"));
   thorough.value = state.quick ? "quick" : "all";
   const fields = [

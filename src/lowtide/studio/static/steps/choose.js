@@ -129,7 +129,7 @@ function along(view, state, way, form, sample) {
     const here = at === view.curve.chosen;
     button.hidden = here || !point.ask;
     hint.textContent = here ? "This is the plan below." : point.ask ? "Figures along the curve are estimates; a plan is checked afresh." : "Nothing is hidden here: this is the data as it is.";
-    sample?.preview(point);
+    sample?.preview(point, here);
   });
   target.addEventListener("submit", (event) => {
     event.preventDefault();

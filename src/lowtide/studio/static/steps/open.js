@@ -91,8 +91,8 @@ async function chosen(place, state) {
         return;
       }
       const asked = { ...said, ...settings.read() };
-      const job = await api.start("scan", scanRequest({ ...state, ...asked }, kind));
-      go({ ...FORGOTTEN.roles, ...asked, kind: kindOf(asked, kind), scan: job.id, step: "scan" });
+      const job = await api.start("scan", scanRequest({ ...state, ...asked }, kindOf(asked, about)));
+      go({ ...FORGOTTEN.roles, ...asked, kind: kindOf(asked, about), scan: job.id, step: "scan" });
     });
   });
   const nouns = { images: ["image", "images"], texts: ["text", "texts"] }[kind] ?? ["row", "rows"];
@@ -105,8 +105,11 @@ async function chosen(place, state) {
     h("h2", {}, "What is what?"),
     h("p", {}, "Say what is secret: one column, or several. If you know what the data is for, name that as the utility, and it is spared. What an attacker knows of everybody anyway, name as known."),
     form,
-    about.preview.length ? more("The first ten rows", table({ title: "As they are in the file", header: about.columns.map(({ name }) => name), rows: about.preview.map((row) => row.map((cell) => (cell === null ? null : String(cell)))) }, { first: false })) : null);
+    about.preview.length ? more("The first ten rows", table({ title: "As they are in the file", header: previewed(about), rows: about.preview.map((row) => row.map((cell) => (cell === null ? null : String(cell)))) }, { first: false })) : null);
 }
+
+/** Names over the preview; a folder of texts shows the texts beside its one column. */
+const previewed = ({ columns, preview }) => columns.map(({ name }) => name).concat(preview[0].length > columns.length ? ["text"] : []);
 
 function guessed(suggested, name) {
   if (name === suggested.text) return "text";
@@ -173,7 +176,11 @@ function gathered(roles) {
   return said;
 }
 
-const kindOf = (said, kind) => (said.text ? "texts" : kind === "texts" && said.text === null ? "tables" : kind);
+/** The kind of data: a table whose texts nobody named is a table; a folder of texts has no column of them. */
+function kindOf(said, { suggested, file }) {
+  if (said.text) return "texts";
+  return suggested?.text ? "tables" : suggested?.kind ?? file.kind;
+}
 
 /** What all requests about this data say. */
 export function common(state) {
@@ -185,7 +192,7 @@ export function common(state) {
 
 function scanRequest(state, kind) {
   const request = common(state);
-  request.kind = kindOf(state, kind);
+  request.kind = kind;
   if (state.patch && request.kind === "images") request.options.patch = Number(state.patch);
   if (state.steps) request.steps = Number(state.steps);
   return request;
