@@ -25,8 +25,9 @@ demo: setup  ## scan, plan, release and audit a real survey that needs no downlo
 test: setup browser  ## the whole test suite
 	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
-coverage: setup browser  ## the whole test suite, with the lines that no test runs
-	@$(MAKE) --no-print-directory test PYTEST_ARGS="--cov --cov-report=term $(PYTEST_ARGS)"
+coverage: setup browser  ## the whole test suite, with the lines that no test runs; renews the page on coverage by room
+	@$(MAKE) --no-print-directory test PYTEST_ARGS="--cov --cov-report=term --cov-report=json:coverage.json $(PYTEST_ARGS)"
+	$(BIN)/python docs/coverage_by_room.py coverage.json
 
 # Tests lay the report out in a real browser. Without one, and without the right to install it, they say so and skip.
 browser:
@@ -56,4 +57,4 @@ docs: setup  ## the documentation as a site; a warning is an error
 	@echo "site: $(CURDIR)/docs/_build/html/index.html"
 
 clean:  ## remove the environment and everything generated
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage out docs/_build docs/reference/generated
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage coverage.json out docs/_build docs/reference/generated

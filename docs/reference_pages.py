@@ -1,10 +1,11 @@
-"""Pages of the reference that are made from the code: the command line and the schema of release cards."""
+"""Pages of the reference that are made from the code: the command line, the schema of release cards, the coverage."""
 
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import coverage_by_room
 import typer
 
 import lowtide
@@ -16,7 +17,10 @@ _SCHEMA = Path(lowtide.__file__).parent / "disclose" / "card_schema.json"
 def write(folder: Path) -> None:
     """Write every generated page into a folder; a page that would not change is not touched."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in {"cli.md": command_line(), "card.md": card_schema()}.items():
+    measured = coverage_by_room.KEPT
+    rooms = json.loads(measured.read_text(encoding="utf-8")) if measured.exists() else None
+    pages = {"cli.md": command_line(), "card.md": card_schema(), "coverage.md": coverage_by_room.page(rooms)}
+    for name, text in pages.items():
         target = folder / name
         if not target.exists() or target.read_text(encoding="utf-8") != text:
             target.write_text(text, encoding="utf-8")

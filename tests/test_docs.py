@@ -3,6 +3,7 @@
 import ast
 import os
 import re
+import runpy
 import subprocess
 import sys
 from functools import cache
@@ -77,3 +78,23 @@ def test_the_site_builds_without_a_warning(tmp_path):
     page = (tmp_path / "site" / "reference" / "generated" / "cli.html").read_text()
     assert "--attacker-accuracy" in page
     assert "http://" not in re.sub(r"http://www\.w3\.org[^\"]*", "", page).replace("http://localhost", "")
+
+
+def test_coverage_is_added_up_by_room():
+    made = runpy.run_path(str(ROOT / "docs" / "coverage_by_room.py"))
+    counts = ("num_statements", "covered_lines", "num_branches", "covered_branches")
+    files = {
+        "src/lowtide/theory/response.py": (30, 30, 4, 4),
+        "src/lowtide/theory/redraw.py": (10, 0, 0, 0),
+        "/else/lowtide/errors.py": (20, 20, 0, 0),
+    }
+    measured = {name: {"summary": dict(zip(counts, one, strict=True))} for name, one in files.items()}
+    rooms = made["by_room"]({"files": measured})
+    assert rooms["theory"] == dict(zip(counts, (40, 30, 4, 4), strict=True))
+    lines = made["page"](rooms).splitlines()
+    assert lines[-3:] == [
+        "| `theory` | 40 | 75.0% | 4 | 100.0% |",
+        "| `errors` | 20 | 100.0% | 0 | – |",
+        "| **all** | 60 | 83.3% | 4 | 100.0% |",
+    ]
+    assert "without a measurement" in made["page"](None)

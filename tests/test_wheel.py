@@ -2,10 +2,12 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
 import time
+import tomllib
 import urllib.request
 import venv
 import zipfile
@@ -25,6 +27,18 @@ assert "site-packages" in lowtide.__file__, lowtide.__file__
 from lowtide import extras
 print("torch" if extras.has_torch() else "no torch")
 """
+
+
+def supported():
+    """The versions of Python that the metadata names."""
+    classifiers = tomllib.loads((CLONE / "pyproject.toml").read_text())["project"]["classifiers"]
+    return re.findall(r"^Programming Language :: Python :: (3\.\d+)$", "\n".join(classifiers), re.MULTILINE)
+
+
+def interpreter(version):
+    """A Python of this version on this machine, also one of pyenv's that is not on the path; `None` without one."""
+    places = [shutil.which(f"python{version}"), *Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}")]
+    return next((one for one in places if one and run(one, "--version", where=CLONE)[0] == 0), None)
 
 
 def quick_start():
@@ -56,17 +70,22 @@ def wheel(tmp_path_factory):
     return next(folder.glob("*.whl"))
 
 
-@pytest.fixture(scope="module")
-def fresh(wheel, tmp_path_factory):
-    """The programs of an environment that holds the wheel and what it needs."""
-    folder = tmp_path_factory.mktemp("fresh")
-    venv.create(folder / "venv", with_pip=True)
+def install(python, wheel, folder, *options):
+    """The programs of a new environment that holds the wheel and what it needs."""
+    code, _, said = run(python, "-m", "venv", folder / "venv", where=folder)
+    assert code == 0, said[-300:]
     programs = folder / "venv" / "bin"
     pip = (programs / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check")
-    code, _, said = run(*pip, "-c", CLONE / "constraints.txt", f"{wheel}[demo,studio]", where=folder, seconds=600)
+    code, _, said = run(*pip, *options, f"{wheel}[demo,studio]", where=folder, seconds=600)
     if code:
         (pytest.fail if REQUIRED else pytest.skip)(f"the package index cannot be reached: {said[-300:]}")
     return programs
+
+
+@pytest.fixture(scope="module")
+def fresh(wheel, tmp_path_factory):
+    """The programs of an environment of this Python, with the pinned versions."""
+    return install(sys.executable, wheel, tmp_path_factory.mktemp("fresh"), "-c", CLONE / "constraints.txt")
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +119,17 @@ def test_the_quick_start_runs_with_torch(with_torch, tmp_path):
     assert code == 0, said[-1000:]
     assert out.startswith("torch")
     assert "lowtide[torch]" not in said
+
+
+@pytest.mark.parametrize("version", [one for one in supported() if one != "{}.{}".format(*sys.version_info)])
+def test_the_quick_start_runs_on_other_versions_of_python(wheel, version, tmp_path):
+    python = interpreter(version)
+    if python is None:
+        pytest.skip(f"there is no python{version} on this machine")
+    programs = install(python, wheel, tmp_path)  # with the newest versions: the pinned ones may not be made for it
+    code, out, said = run(programs / "python", "-c", quick_start(), where=tmp_path)
+    assert code == 0, said[-1000:]
+    assert "An attacker guesses the vote right" in out
 
 
 def test_the_demo_of_a_table_runs_without_torch(fresh, tmp_path):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lowtide.disclose.budget import Budget, Reading
 from lowtide.formatting import percent, plain
 from lowtide.interface import NATS_PER_BIT, Attack, Estimate
-from lowtide.report.charts import Spot, Tradeoff, attack_key, draw_attacks, draw_tradeoff, duels, read_budget, tradeoff
+from lowtide.report.charts import Spot, Tradeoff, draw_attacks, draw_tradeoff, duels, read_budget, tradeoff
 from lowtide.report.svg import fitted, key, stand_alone, ticks
 from lowtide.tables.planning import Point
 from lowtide.tables.scan import FeatureLeak
@@ -145,8 +145,8 @@ class TestAttacks:
         assert places["fixed"] < guess < places["retrained"] < places["clean"]
 
     def test_key_names_only_what_is_drawn(self):
-        assert "clean data" in attack_key(duels(ATTACKS))
-        assert "clean data" not in attack_key(duels(ATTACKS[3:]))
+        assert "clean data" in draw_attacks(duels(ATTACKS), None).legend
+        assert "clean data" not in draw_attacks(duels(ATTACKS[3:]), None).legend
 
     def test_key_escapes(self):
         assert "<b>" not in key([("free", "<b>")])

@@ -18,7 +18,7 @@ from lowtide.errors import LowtideError
 from lowtide.formatting import number, percent, plain
 from lowtide.interface import NATS_PER_BIT, Attack, Estimate
 from lowtide.report.html import CurvePoint
-from lowtide.report.svg import ROLE_SHAPES, Across, Chart, Down, anchor, fitted, grid, key, symbol, ticks, whisker
+from lowtide.report.svg import ROLE_SHAPES, Across, Chart, Down, anchor, fitted, grid, symbol, ticks, whisker
 from lowtide.types import Bools
 
 Role = Literal["clean", "fixed", "retrained"]
@@ -195,11 +195,6 @@ def draw_attacks(found: Sequence[Duel], guess: Estimate | None) -> Chart:
     )
     title = "How often each attacker is right"
     return Chart("attacks", title, description, top + 40, Markup("\n").join([*back, *parts]), _roles(found))
-
-
-def attack_key(found: Sequence[Duel]) -> Markup:
-    """The key of `draw_attacks`: the roles that occur."""
-    return key(_roles(found))
 
 
 def _roles(found: Sequence[Duel]) -> tuple[tuple[str, str], ...]:

@@ -193,12 +193,6 @@ def points_of(coded: tuple[CodedColumn, ...], codes: Floats, classes: Ints) -> I
     return np.column_stack([*cells, *counts])
 
 
-def occurrences(codes: Floats) -> Ints:
-    """How often the value of each cell (n,) occurs among all of them; 1 for a missing one."""
-    _, place, counts = np.unique(codes, return_inverse=True, return_counts=True, equal_nan=False)
-    return np.where(np.isnan(codes), 1, counts[place.ravel()])
-
-
 def _distinct_texts(column: Any) -> tuple[list[str], Ints]:
     """The different texts of a column, and which of them each cell prints as, (n,); −1 where it is missing."""
     texts, cells = columns.texts_of(column)
