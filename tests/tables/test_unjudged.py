@@ -159,7 +159,7 @@ def test_strict_refuses_a_kept_column_that_nobody_judged():
 
 def test_no_bound_is_promised_beside_a_kept_column_that_nobody_judged():
     with pytest.raises(LowtideError, match="certify cannot bound what columns tell that nobody judged: email"):
-        plan(survey(), "vote", keep=["email"], mechanism="merge", budget="90%", certify=0.95, **FAST)
+        plan(survey(), "vote", keep=["email"], mechanism="merge", certify=0.95, **FAST)
 
 
 def test_a_plan_that_is_saved_blanks_the_same(made, tmp_path):

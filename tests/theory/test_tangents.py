@@ -34,7 +34,7 @@ def bounds(q, joint):
             found[f"{name} {alpha}"] = alpha / (alpha - 1) * np.log(mean)
     # One sample for each block, so that every one can be given its weight.
     second = np.tensordot(weights, answers.second_moments(np.arange(len(codes)), len(codes)), 1)
-    return found | {f"inertia {k}": value for k, value in enumerate(inertias(second))}
+    return found | {f"inertia {k}": value for k, value in enumerate(inertias(second, prior))}
 
 
 def exact(joint):
@@ -75,3 +75,12 @@ def test_no_belief_gives_more_and_a_wrong_one_gives_less(law):
         assert all(found[name] <= truth[name] + 1e-12 for name in truth), sharpness
         assert found["information"] < truth["information"]
         assert found["chi squared"] < truth["chi squared"]
+
+
+def test_inertias_sum_to_chi_squared_for_wrong_beliefs_too(law):
+    """So none of them is cut off at 0, which would hide how far a mean over few samples is off."""
+    joint, rng = law
+    found = bounds(rng.dirichlet(np.ones(CLASSES), joint.shape[1]), joint)
+    inertia = [value for name, value in found.items() if name.startswith("inertia")]
+    assert len(inertia) == CLASSES - 1
+    assert sum(inertia) == pytest.approx(found["chi squared"])

@@ -86,12 +86,13 @@ class HeldAnswers:
         counts = np.bincount(self.blocks, minlength=count)
         sums = figure.sums(self.own, self.blocks, count)
         value, error, bias = jackknifed(sums, counts, figure.link)
+        # Of the eigenvalues of a mean the largest come out too large, and the smallest too small.
         low = value - max(0.0, bias) - self._times(self.paid, count) * error
-        high = value + self._times(self.level, count) * error
+        high = value + max(0.0, -bias) + self._times(self.level, count) * error
         if self.half is not None:
             gained = figure.sums(self.whole, self.blocks, count) - figure.sums(self.half, self.blocks, count)
-            beyond, spread, _ = jackknifed(sums + _BEYOND * gained, counts, figure.link)
-            high = max(high, beyond + self._times(self.level, count) * spread)
+            beyond, spread, bias = jackknifed(sums + _BEYOND * gained, counts, figure.link)
+            high = max(high, beyond + max(0.0, -bias) + self._times(self.level, count) * spread)
         low, value, high = (max(figure.least, end) for end in (low, value, high))
         return Estimate(value, low, high, len(self.blocks))
 

@@ -184,7 +184,7 @@ def _figures(prior: Floats) -> list[HeldFigure]:
     for place in range(min(len(prior) - 1, _INERTIAS)):
         key = "principal_inertia" if place == 0 else f"principal_inertia_{place + 1}"
         name = "largest principal inertia" if place == 0 else f"principal inertia {place + 1}"
-        found.append(HeldFigure(key, name, Tangents.second_moments, partial(_inertia, place), _INERTIA))
+        found.append(HeldFigure(key, name, Tangents.second_moments, partial(_inertia, place, prior), _INERTIA))
     return found
 
 
@@ -206,8 +206,8 @@ def _beside_blind(gains: Floats, answers: Tangents, blocks: Ints, count: int) ->
     return np.column_stack([block_sums(one, blocks, count) for one in (answers.gain(gains), blind)])
 
 
-def _inertia(place: int, second: Floats) -> float:
-    return float(inertias(second)[place])
+def _inertia(place: int, prior: Floats, second: Floats) -> float:
+    return float(inertias(second, prior)[place])
 
 
 def _renyi(kind: str, alpha: float, prior: Floats) -> HeldFigure:

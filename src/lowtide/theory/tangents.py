@@ -98,6 +98,10 @@ class Tangents:
         return values[np.arange(len(self.codes)), self.codes]
 
 
-def inertias(second: Floats) -> Floats:
-    """Principal inertias (|S| − 1,), largest first, from a mean of `second_moments` (|S|, |S|); none is below 0."""
-    return np.maximum(np.linalg.eigvalsh(second)[::-1][:-1], 0.0)
+def inertias(second: Floats, prior: Floats) -> Floats:
+    """Principal inertias (|S| − 1,), largest first, from a mean of `second_moments` (|S|, |S|).
+
+    The direction √p, in which nothing can vary, is left out. Of a mean over few samples some may be below 0.
+    """
+    rest = np.linalg.svd(np.sqrt(prior)[None])[2][1:]
+    return np.asarray(np.linalg.eigvalsh(rest @ second @ rest.T)[::-1])
