@@ -78,10 +78,8 @@ class RayEngine:
                 ray.init(self._address, log_to_driver=False, logging_level=_ERRORS, runtime_env={"env_vars": variables})
                 return
             variables["PYTHONPATH"] = os.pathsep.join(one for one in sys.path if one)
-            variables["RAY_worker_niceness"] = os.environ.get(
-                "RAY_worker_niceness", "0"
-            )  # the workers are all there is
             # Not as a `runtime_env`: workers that wait for work have none, and others would have to be started.
+            os.environ.setdefault("RAY_worker_niceness", "0")  # the workers of this machine are all there is
             with _environment(variables):
                 ray.init(
                     "local",
