@@ -101,10 +101,12 @@ def measure_rows(folder: Path, seed: int, *, name: str, quick: bool, most: int) 
     ]
 
 
-def measure_workers(folder: Path, seed: int, *, quick: bool, most: int) -> list[dict[str, Any]]:
+def measure_workers(
+    folder: Path, seed: int, *, quick: bool, most: int, plans: Sequence[str] = PLANS
+) -> list[dict[str, Any]]:
     """What a second process gains, by the clock and by what the busier of the two has to do, its start included."""
     results = []
-    for name in PLANS:
+    for name in plans:
         sizes = (QUICK[-1],) if quick else _PARALLEL[name]
         for rows in (n for n in sizes if n <= most):
             source, made = file_of(folder, rows, seed), make_plan(folder, name, seed)
@@ -128,7 +130,9 @@ def measure_workers(folder: Path, seed: int, *, quick: bool, most: int) -> list[
     return results
 
 
-def measure_ray(folder: Path, seed: int, *, quick: bool, most: int) -> list[dict[str, Any]]:
+def measure_ray(
+    folder: Path, seed: int, *, quick: bool, most: int, plans: Sequence[str] = PLANS
+) -> list[dict[str, Any]]:
     """Two workers of Ray against two processes, on shards, by the clock.
 
     The cluster is started before, and its start timed. Ray then starts workers for each release; what further rows take
@@ -139,7 +143,7 @@ def measure_ray(folder: Path, seed: int, *, quick: bool, most: int) -> list[dict
     results = []
     with open_engine(Scale(2, engine="ray")):
         start = time.perf_counter() - begun
-        for name in PLANS:
+        for name in plans:
             sizes = [n for n in (QUICK if quick else _RAY[name]) if n <= most]
             runs = [_against_ray(folder, name, rows, shard, seed) for rows in sizes]
             results += [{**one, "start of the cluster, s": start} for one in runs]
