@@ -1,6 +1,6 @@
 """How Lowtide grows: releases by rows, processes and images, and scans, plans and releases by columns.
 
-The whole run takes about half an hour; `--parts redact,faces` does some of it, and `--most 1000000` leaves
+The whole run takes about an hour; `--parts redact,faces` and `--plans noise` do some of it, and `--most 1000000` leaves
 out larger files. With `--json`, parts that are already in
 the file and are not asked for stay there, and a figure is drawn beside it. Time is that of the processor, which other
 work on the machine hardly changes, unless it says "by the clock".
@@ -89,6 +89,7 @@ def main() -> None:
     """Do the parts that are asked for, one after the other."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--parts", default=",".join(_PARTS))
+    parser.add_argument("--plans", default=",".join(scale_rows.PLANS), help="of the parts workers and ray")
     parser.add_argument("--most", type=int, help="rows and images at most")
     chosen, rest = parser.parse_known_args()
     options = parse_arguments(__doc__ or "", rest)
@@ -102,7 +103,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         for name in names:
-            found[name] = _PARTS[name](folder, options.seed, quick=options.quick, most=chosen.most or 10**9)
+            some = {"plans": chosen.plans.split(",")} if name in ("workers", "ray") else {}
+            found[name] = _PARTS[name](folder, options.seed, quick=options.quick, most=chosen.most or 10**9, **some)
             show(name, found[name])
             if options.json:
                 write_json(options.json, found)

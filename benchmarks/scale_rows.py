@@ -29,8 +29,10 @@ _SECRET = "sex"
 _SAMPLE = 600  # rows that the plans are made from
 _HIDDEN = ("age", "hours", "wage")
 PLANS = ("redact", "noise", "redraw")
-SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
+SIZES = (10_000, 100_000, 1_000_000, 10_000_000)  # the second is more than a batch of 65,536 rows
 QUICK = (2_000, 20_000)
+_PARALLEL = {"redact": (1_000_000, 10_000_000), "noise": (1_000_000, 10_000_000), "redraw": (1_000_000,)}
+_RAY = {"redact": (1_000_000, 10_000_000), "noise": (1_000_000, 10_000_000), "redraw": (250_000, 1_000_000)}
 _SHARD = 250_000  # rows, where shards are compared
 
 
@@ -92,61 +94,78 @@ def measure_rows(folder: Path, seed: int, *, name: str, quick: bool, most: int) 
             "microseconds a row": 1e6 * runs[-1]["processor"] / sizes[-1],
             "exponent": exponent(sizes, [one["processor"] for one in runs]),
             "memory ratio": runs[-1]["peak"] / runs[0]["peak"],
+            "the same from a full batch on": runs[-1]["peak"] / runs[min(1, len(runs) - 1)]["peak"],
             "peak, MB": runs[-1]["peak"],
             "runs": runs,
         }
     ]
 
 
-def measure_workers(folder: Path, seed: int, *, quick: bool, most: int) -> list[dict[str, Any]]:
-    """What a second process gains, by the clock and by what the busier of the two has to do."""
-    rows = min(most, QUICK[-1] if quick else 1_000_000)
+def measure_workers(
+    folder: Path, seed: int, *, quick: bool, most: int, plans: Sequence[str] = PLANS
+) -> list[dict[str, Any]]:
+    """What a second process gains, by the clock and by what the busier of the two has to do, its start included."""
     results = []
-    for name in PLANS:
-        source, made = file_of(folder, rows, seed), make_plan(folder, name, seed)
-        one = alone(source, made, folder / "out.parquet", ids="id")
-        single = sha256_of(folder / "out.parquet")
-        two = alone(source, made, folder / "out.parquet", ids="id", workers=2)
-        busier = max(two["own processor"], two["processor"] - two["own processor"])
-        results.append(
-            {
-                "plan": name,
-                "rows": rows,
-                "one process, s": one["seconds"],
-                "two processes, s": two["seconds"],
-                "speed-up by the clock": one["seconds"] / two["seconds"],
-                "one process, processor s": one["processor"],
-                "busier of two, processor s": busier,
-                "speed-up by processor time": one["processor"] / busier,
-                "same file": single == sha256_of(folder / "out.parquet"),
-            }
-        )
-    return results
-
-
-def measure_ray(folder: Path, seed: int, *, quick: bool, most: int) -> list[dict[str, Any]]:
-    """Two workers of Ray against two processes, on shards; the cluster is started before, and its start timed."""
-    rows, shard = (QUICK[-1], 5_000) if quick else (min(most, 1_000_000), _SHARD)
-    begun = time.perf_counter()
-    results = []
-    with open_engine(Scale(2, engine="ray")):
-        start = time.perf_counter() - begun
-        for name in PLANS:
-            source, made, out = file_of(folder, rows, seed), make_plan(folder, name, seed), folder / "ray"
-            local = alone(source, made, folder / "local", ids="id", workers=2, shards=shard)
-            shutil.rmtree(out, ignore_errors=True)
-            begun = time.perf_counter()
-            release(source, made, out, ids="id", progress=False, workers=2, shards=shard, engine="ray")
-            seconds = time.perf_counter() - begun
+    for name in plans:
+        sizes = (QUICK[-1],) if quick else _PARALLEL[name]
+        for rows in (n for n in sizes if n <= most):
+            source, made = file_of(folder, rows, seed), make_plan(folder, name, seed)
+            one = alone(source, made, folder / "out.parquet", ids="id")
+            single = sha256_of(folder / "out.parquet")
+            two = alone(source, made, folder / "out.parquet", ids="id", workers=2)
+            busier = max(two["own processor"], two["processor"] - two["own processor"])
             results.append(
                 {
                     "plan": name,
                     "rows": rows,
-                    "start of the cluster, s": start,
-                    "local, s": local["seconds"],
-                    "Ray, s": seconds,
-                    "throughput of Ray / local": local["seconds"] / seconds,
-                    "same files": sha256_of(folder / "local") == sha256_of(out),
+                    "one process, s": one["seconds"],
+                    "two processes, s": two["seconds"],
+                    "speed-up by the clock": one["seconds"] / two["seconds"],
+                    "one process, processor s": one["processor"],
+                    "busier of two, processor s": busier,
+                    "speed-up by processor time": one["processor"] / busier,
+                    "same file": sha256_of(folder / "out.parquet") == single,
                 }
             )
     return results
+
+
+def measure_ray(
+    folder: Path, seed: int, *, quick: bool, most: int, plans: Sequence[str] = PLANS
+) -> list[dict[str, Any]]:
+    """Two workers of Ray against two processes, on shards, by the clock.
+
+    The cluster is started before, and its start timed. Ray then starts workers for each release; what further rows take
+    is the difference between two sizes.
+    """
+    shard = 5_000 if quick else _SHARD
+    begun = time.perf_counter()
+    results = []
+    with open_engine(Scale(2, engine="ray")):
+        start = time.perf_counter() - begun
+        for name in plans:
+            sizes = [n for n in (QUICK if quick else _RAY[name]) if n <= most]
+            runs = [_against_ray(folder, name, rows, shard, seed) for rows in sizes]
+            results += [{**one, "start of the cluster, s": start} for one in runs]
+            if len(runs) > 1:
+                local, ray = (runs[-1][who] - runs[0][who] for who in ("local, s", "Ray, s"))
+                results[-1]["throughput on further rows, Ray / local"] = local / ray
+    return results
+
+
+def _against_ray(folder: Path, name: str, rows: int, shard: int, seed: int) -> dict[str, Any]:
+    source, made, out = file_of(folder, rows, seed), make_plan(folder, name, seed), folder / "ray"
+    local = alone(source, made, folder / "local", ids="id", workers=2, shards=shard)
+    shutil.rmtree(out, ignore_errors=True)
+    begun = time.perf_counter()
+    release(source, made, out, ids="id", progress=False, workers=2, shards=shard, engine="ray")
+    seconds = time.perf_counter() - begun
+    return {
+        "plan": name,
+        "rows": rows,
+        "local, s": local["seconds"],
+        "Ray, s": seconds,
+        "throughput of Ray / local": local["seconds"] / seconds,
+        "throughput on further rows, Ray / local": "",
+        "same files": sha256_of(folder / "local") == sha256_of(out),
+    }

@@ -4,6 +4,8 @@ import json
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -267,6 +269,32 @@ def test_batches_are_drawn_anew_as_by_one_process_with_frozen_counts(plans, file
     strange.add(people(20).set_column(5, "sex", pa.array(["x"] * 20)))
     with pytest.raises(LowtideError, match="20 rows have a secret that is missing"):
         strange.save(tmp_path / "strange.lowtide")
+
+
+RELEASE = """
+import sys, warnings
+from pathlib import Path
+from lowtide import release
+warnings.simplefilter("ignore")
+release(*sys.argv[1:4], ids="id", progress=False)
+print(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_peak_memory_of_a_release_does_not_grow_with_the_rows(plans, people, tmp_path):
+    peaks, batch = [], 65_536
+    for batches in (1, 8):
+        source, rng = tmp_path / f"{batches}.parquet", np.random.default_rng(0)
+        with pq.ParquetWriter(source, people(1).schema.set(0, pa.field("id", pa.string()))) as writer:
+            for k in range(batches):
+                letters = rng.integers(97, 123, (batch, 200), dtype=np.uint8)
+                ids = pa.array(letters.view("S200").ravel(), pa.binary()).cast(pa.string())
+                writer.write_table(people(batch, seed=k).set_column(0, "id", ids))
+        command = [sys.executable, "-c", RELEASE, str(source), str(plans["noise"]), str(tmp_path / "out.parquet")]
+        peaks.append(int(subprocess.run(command, capture_output=True, text=True, check=True).stdout))  # noqa: S603
+    assert source.stat().st_size > 0.25 * 1024 * peaks[0]  # so that it would be seen if the file were held
+    assert peaks[1] < 1.15 * peaks[0]
 
 
 def test_ids_are_compared_on_the_disk(monkeypatch):

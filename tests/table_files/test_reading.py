@@ -162,3 +162,16 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     assert [rows for rows, _ in grown] == [n] * len(paths)
     assert max(more for _, more in grown) < 150
     assert whole[1] > 200
+
+
+def test_parquet_that_was_read_is_let_go(tmp_path):
+    rows, groups = 4096, 40
+    path, table = tmp_path / "t.parquet", pa.table({"x": np.random.default_rng(0).random(rows * groups)})
+    pq.write_table(table, path, row_group_size=rows, compression="none", use_dictionary=False)
+    before, held = pa.total_allocated_bytes(), []
+    for part in batches(path, rows=rows):
+        assert len(part) == rows
+        del part
+        held.append(pa.total_allocated_bytes() - before)
+    assert len(held) == groups
+    assert max(held) < 6 * 8 * rows  # Arrow itself holds the last batch, and what it reads ahead; all are 40

@@ -92,12 +92,9 @@ def any_repeated(runs: Sequence[Run]) -> bool:
     some = np.sort(np.concatenate([_sampled(run()) for run in runs]))
     ranges = max(1, -(-total // _RANGE))
     edges = some[np.linspace(0, len(some) - 1, ranges + 1).astype(np.intp)[1:-1]]
-    places = [np.searchsorted(run(), edges).tolist() for run in runs]
+    places = [np.array([0, *np.searchsorted(run(), edges), len(run())]) for run in runs]
     for k in range(ranges):
-        parts = [
-            np.array(run()[at[k - 1] if k else 0 : at[k] if k < len(at) else None])
-            for run, at in zip(runs, places, strict=True)
-        ]
+        parts = [np.array(run()[at[k] : at[k + 1]]) for run, at in zip(runs, places, strict=True)]
         part = np.sort(np.concatenate(parts))
         if (part[1:] == part[:-1]).any():
             return True

@@ -6,11 +6,13 @@ Ray carries plain values only. The folder of the target and the source must be a
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import os
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,6 +26,7 @@ from lowtide.files import PRIVATE, write_whole
 
 _KEY = "key"  # in the folder of the job, while it runs
 _SECONDS = 5.0  # to wait for a cluster to answer
+_ERRORS = logging.ERROR
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -70,19 +73,21 @@ class RayEngine:
         if self._address is not None:
             _check_answers(self._address)
         variables = {**dict.fromkeys(_THREADS, "1"), "RAY_USAGE_STATS_ENABLED": "0"}
-        here: dict[str, Any] = {}
-        if self._address is None:
-            variables["PYTHONPATH"] = os.pathsep.join(one for one in sys.path if one)
-            os.environ.setdefault("RAY_worker_niceness", "0")  # the workers of this machine are all there is
-            here = {"num_cpus": self._workers, "include_dashboard": False}
         try:
-            ray.init(
-                self._address or "local",
-                log_to_driver=False,
-                logging_level=40,  # errors
-                runtime_env={"env_vars": variables},
-                **here,
-            )
+            if self._address is not None:
+                ray.init(self._address, log_to_driver=False, logging_level=_ERRORS, runtime_env={"env_vars": variables})
+                return
+            variables["PYTHONPATH"] = os.pathsep.join(one for one in sys.path if one)
+            # Not as a `runtime_env`: workers that wait for work have none, and others would have to be started.
+            os.environ.setdefault("RAY_worker_niceness", "0")  # the workers of this machine are all there is
+            with _environment(variables):
+                ray.init(
+                    "local",
+                    num_cpus=self._workers,
+                    include_dashboard=False,
+                    log_to_driver=False,
+                    logging_level=_ERRORS,
+                )
         except (ConnectionError, RuntimeError, ValueError, TimeoutError, OSError) as error:
             raise _unreachable(self._address) from error
 
@@ -116,6 +121,7 @@ class RayEngine:
     def _results(self, task: Task, parts: list[Plain], work: Path) -> Iterator[dict[str, Any]]:
         import ray.data  # noqa: PLC0415 - an extra
 
+        logging.getLogger("ray.data").setLevel(_ERRORS)  # which takes no notice of `logging_level`
         ray.data.DataContext.get_current().enable_progress_bars = False
         rows = [{"part": json.dumps(part)} for part in parts]
         found = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(
@@ -138,6 +144,18 @@ class RayEngine:
                 "not see the files; use fewer workers or smaller shards, and check that every machine has Lowtide and "
                 "the same paths"
             ) from None
+
+
+@contextlib.contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Variables that processes inherit which are started meanwhile."""
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _import_ray() -> Any:

@@ -249,6 +249,7 @@ def _check_names(names: Iterable[str], where: str) -> None:
 
 
 _READ_AHEAD = 1 << 17  # bytes read ahead per column, instead of whole row groups
+DECODED = 1 << 15  # rows of Parquet decoded at once: Arrow holds them until it has decoded the next
 _MAGIC = b"ARROW1"
 
 
@@ -273,17 +274,17 @@ def columnar_schema(path: Path, name: Name) -> pa.Schema:
 
 
 def read_columnar(path: Path, name: Name, *, rows: int) -> Iterator[pa.Table]:
-    """Yield a file in tables of about `rows` rows.
+    """Yield a file in tables.
 
     Args:
         path: the file.
         name: `parquet` or `arrow`.
-        rows: how many rows of a Parquet file to decode at once; Arrow files come in the batches they were written in.
+        rows: at most, of a Parquet file; Arrow files come in the batches they were written in.
     """
     with readable(path, name):
         if name == "parquet":
             with open_parquet(path) as file:
-                yield from plain_tables(file.iter_batches(rows), path)
+                yield from plain_tables(file.iter_batches(min(rows, DECODED)), path)
         else:
             with _open_arrow(path) as reader:
                 yield from plain_tables(_batches(reader), path)

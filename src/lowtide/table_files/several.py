@@ -112,13 +112,13 @@ def row_count(path: Path) -> int:
 
 
 def read_rows(path: Path, start: int, stop: int, *, rows: int) -> Iterator[pa.Table]:
-    """Some rows of a Parquet file in tables of about `rows` rows; row groups before and behind them are not read.
+    """Some rows of a Parquet file, in tables; row groups before and behind them are not read.
 
     Args:
         path: the file.
         start: the first row.
         stop: the row behind the last.
-        rows: how many rows to decode at once.
+        rows: of a table, at most.
     """
     with formats.readable(path, "parquet"), formats.open_parquet(path) as file:
         groups, first, place = [], None, 0
@@ -129,7 +129,8 @@ def read_rows(path: Path, start: int, stop: int, *, rows: int) -> Iterator[pa.Ta
                 first = place if first is None else first
             place += size
         at = first or 0
-        for batch in file.iter_batches(rows, row_groups=groups, use_threads=False):  # others read, too
+        # By one thread: other processes read, too.
+        for batch in file.iter_batches(min(rows, formats.DECODED), row_groups=groups, use_threads=False):
             low, high = max(start - at, 0), min(stop - at, len(batch))
             at += len(batch)
             wanted = [batch.slice(low, high - low)] if low < high else []
