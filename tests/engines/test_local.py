@@ -124,6 +124,47 @@ def test_two_processes_release_the_same_as_one_though_one_is_killed(plans, file,
     check_shards(out)
 
 
+def test_a_part_for_which_workers_have_too_little_memory_is_named_and_the_others_are_kept(
+    plans, file, tmp_path, monkeypatch
+):
+    """The other process is killed whenever it is at work, as the system does where memory ends."""
+    start, take = local._start, local._Parts.take
+    first, taken = threading.Event(), threading.Event()
+
+    def started(work):
+        process = start(work)
+        threading.Thread(target=kill_at_work, args=(process, work), daemon=True).start()
+        return process
+
+    def kill_at_work(process, work):
+        while not any((work / "shards").glob(".00001.part")):
+            time.sleep(0.001)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        for half in (work / "shards").glob(".00001.part"):
+            half.rename(work / f"lost-{process.pid}")
+
+    def take_later(parts):
+        if threading.current_thread() is not threading.main_thread():
+            first.wait()  # the process of this test has the first part
+            part = take(parts)
+            taken.set()
+            return part
+        if first.is_set():
+            taken.wait()
+            return None  # and no other
+        part = take(parts)
+        first.set()
+        return part
+
+    monkeypatch.setattr(local, "_start", started)
+    monkeypatch.setattr(local._Parts, "take", take_later)
+    with pytest.raises(LowtideError, match=r"people\.parquet.*killed by signal 9, 2 times.*finished shards are kept"):
+        release(file, plans["redact"], tmp_path / "shared", workers=2, shards=300, progress=False)
+    assert not (tmp_path / "shared").exists()
+    assert "00000" in names(tmp_path / "shared.unfinished" / "shards")
+
+
 def test_a_part_that_kills_its_worker_twice_is_given_up():
     parts = local._Parts(iter([{"number": 0, "name": "a.parquet"}]))
     part = parts.take()
@@ -192,14 +233,22 @@ def test_shards_of_another_key_are_made_anew(plans, file, tmp_path, monkeypatch)
     assert done == list(range(7))
 
 
-def test_ids_that_come_again_in_another_shard_are_refused(plans, people, tmp_path):
+def test_ids_that_come_again_in_another_shard_are_refused_by_name(plans, people, tmp_path, monkeypatch):
     source = tmp_path / "visits"
     source.mkdir()
-    for k in range(2):
-        pq.write_table(people(300, seed=k), source / f"{k}.parquet")
-    with pytest.raises(LowtideError, match="repeats itself"):
+    for k, start in enumerate((0, 300, 600, 300, 1_000)):
+        pq.write_table(people(300, seed=k, start=start), source / f"{k}.parquet")
+    with pytest.raises(
+        LowtideError, match=r"3\.parquet.* has an id of .*1\.parquet.*repeats itself.*5 finished shards"
+    ):
         release(source, plans["noise"], tmp_path / "shared", ids="id", shards=300, progress=False)
     assert not (tmp_path / "shared").exists()
+    pq.write_table(people(300, seed=3, start=5_000), source / "3.parquet")
+    done, do = [], local.Worker.do
+    monkeypatch.setattr(local.Worker, "do", lambda *asked: done.append(asked[2]["number"]) or do(*asked))
+    release(source, plans["noise"], tmp_path / "shared", ids="id", shards=300, progress=False)
+    assert done == [3]
+    assert len(read(tmp_path / "shared")) == 1_500
 
 
 def test_files_of_different_columns_are_refused(plans, people, tmp_path):

@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from lowtide.density.masking import MaskedSettings, MaskSampler, Shape
 from lowtide.density.objectives import get_objective
+from lowtide.density.parallel import add_up_gradients, own_share
 from lowtide.training import descend, to_device
 
 Networks = dict[str, Tensor]
@@ -107,16 +108,20 @@ class MaskedTrainer:
         self.optimiser = torch.optim.AdamW(
             self.weights.values(), lr=settings.rate, weight_decay=settings.decay, foreach=True
         )
+        weights = self.weights.values()
+        self.optimiser.register_step_pre_hook(lambda *_: add_up_gradients(weights))
 
     def step(self, z: Tensor, s: Tensor, rows: Tensor | None = None) -> None:
         """One step on standardised rows z (nets or 1, batch, columns) with classes s and numbers `rows` alike."""
         z, s = (to_device(part) for part in (z, s))
         z, s = z.expand(len(self.shrink), -1, -1), s.expand(len(self.shrink), -1)
-        seen = self.sampler.draw(s.shape, rows, self.generator).float()
+        own, share = own_share(s.shape[1])
+        seen = self.sampler.draw(s.shape, rows, self.generator).float()[:, own]
+        z, s = z[:, own], s[:, own]
         shown = seen if self.one_each else seen[..., self.groups]
         seen, shown = to_device(seen), to_device(shown)
         g = normalised(forward(z * shown, seen, self.weights), self.log_prior)
-        loss = -self.objective.on_classes(g, s, self.prior).mean(dim=1).sum()
+        loss = -self.objective.on_classes(g, s, self.prior).mean(dim=1).sum() * share
         descend(loss, self.optimiser)
         self._shrink()
         self.done += 1

@@ -52,7 +52,7 @@ def _spread(scale: Scale) -> Iterator[None]:
             yield
     else:
         try:
-            with mapping_by(partial(_over_processes, scale.workers)):
+            with mapping_by(partial(over_processes, scale.workers)):
                 yield
         finally:
             loky.get_reusable_executor().shutdown(kill_workers=True)
@@ -84,7 +84,14 @@ class _Travelling:
 _UNPACKED: dict[str, Callable[[Any], Any]] = {}  # of this process
 
 
-def _over_processes(workers: int, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+def over_processes(workers: int, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+    """Call a function on items in so many processes, which stay for the next call; results come in order.
+
+    Args:
+        workers: how many.
+        function: with all that it holds, it goes to each of them once.
+        items: go one by one to whoever is free.
+    """
     call = joblib.delayed(_Travelling(function))
     with joblib.parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
         results = joblib.Parallel(return_as="generator", batch_size=1, pre_dispatch="all")(map(call, items))

@@ -11,7 +11,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -171,6 +172,11 @@ class Unfinished:
         content = {"format": _FORMAT, "version": _VERSION, "plan_sha256": plan_digest, "shards": entries}
         write_whole(folder / NAME, json.dumps(content, indent=2) + "\n")
 
+    @property
+    def kept(self) -> str:
+        """What is left of a release that was refused, in words."""
+        return f"{len(self.shards):,} finished shards are kept in {self.place}; the same command goes on from there"
+
     def remove(self) -> None:
         """Remove the folder, once its release is in place."""
         shutil.rmtree(self.place, ignore_errors=True)
@@ -270,10 +276,12 @@ def _run(
     work, laid_out = unfinished.place, unfinished.place / "laid-out"
 
     marks: dict[int, str] = {}
+    names: dict[int, str] = {}
 
     def parts(done: Mapping[int, Any]) -> Iterator[parted.Plain]:
         for part in job.parts(rows, laid_out, frozenset(done)):
             number = part["number"]
+            names[number] = part["name"]
             marks[number] = fingerprint(**{name: value for name, value in part.items() if name != "laid_out"})
             if number not in done or done[number]["part"] != marks[number]:
                 yield part
@@ -286,15 +294,14 @@ def _run(
         unfinished.keyed(None if drawn is None else drawn.mark)
         with progress_bar("releasing", 1, progress) as tick:
             for entry in engine.run("change", parts(dict(unfinished.shards)), work, drawn):
-                unfinished.add({**entry, "part": marks[entry["number"]]})
+                unfinished.add({**entry, "part": marks[entry["number"]], "name": names[entry["number"]]})
                 tick(0)
         unfinished.keep_only(marks)
     except LowtideError as error:
         if not unfinished.shards:
             unfinished.remove()
             raise
-        kept = f"{len(unfinished.shards):,} finished shards are kept in {work}; the same command goes on from there"
-        raise LowtideError(f"{error} ({kept})") from None
+        raise LowtideError(f"{error} ({unfinished.kept})") from None
 
 
 def _put_in_place(
@@ -309,8 +316,7 @@ def _put_in_place(
 ) -> tuple[card.ReleaseCard, dict[str, Path]]:
     """Check what only the whole can show, put the release in place with its card, and remove what was in between."""
     numbers = sorted(unfinished.shards)
-    runs = [unfinished.private(number) / IDS for number in numbers]
-    repeated_ids.check_repeats([path for path in runs if path.exists()], made.modality.nouns.row)
+    _check_ids(unfinished, numbers, made.modality.nouns.row)
     tally = Tally(replace(made.card, order=order), made.digest)
     for number in numbers:
         tally.add_counts(unfinished.shards[number]["tally"])
@@ -322,3 +328,29 @@ def _put_in_place(
     staging.commit()
     unfinished.remove()
     return card, {"released": out, **cards, **beside}
+
+
+def _check_ids(unfinished: Unfinished, numbers: Sequence[int], row: str) -> None:
+    """Refuse ids that come again in another part; names two parts that share one.
+
+    Args:
+        unfinished: the release, of which all parts are done.
+        numbers: of the parts.
+        row: what a sample is called.
+    """
+    runs = {number: path for number in numbers if (path := unfinished.private(number) / IDS).exists()}
+    parts, paths = list(runs), list(runs.values())
+
+    def repeats(first: int, last: int) -> bool:
+        try:
+            repeated_ids.check_repeats(paths[first:last], row)
+        except LowtideError:
+            return True
+        return False
+
+    if not repeats(0, len(paths)):
+        return
+    later = bisect_left(range(len(paths)), True, key=lambda k: repeats(0, k + 1))
+    earlier = later - bisect_left(range(later + 1), True, key=lambda k: repeats(later - k, later + 1))
+    one, other = (unfinished.shards[parts[k]]["name"] for k in (earlier, later))
+    raise LowtideError(f"{other} has an id of {one}: {repeated_ids.repeated(row)} ({unfinished.kept})")
