@@ -1,4 +1,4 @@
-"""Time and memory of the density of texts: a fit with writers kept apart, all present terms, a table, a text, a page.
+"""Time and memory of the density of texts: a fit with writers kept apart, all present terms, the table, a text, a page.
 
 Texts are drawn from a world; with --data they are the tweets of the file congress_tweets.csv.gz in that folder.
 """

@@ -2,7 +2,9 @@
 
 import contextlib
 import http.client
+import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -181,6 +183,18 @@ def test_without_the_extra_the_command_says_what_to_install(tmp_path):
     )
     assert ran.returncode == 2
     assert re.search(r"error: the studio needs FastAPI and uvicorn.*pip install lowtide\[studio\]", ran.stderr)
+
+
+def test_the_token_may_come_from_the_environment_where_no_list_of_processes_shows_it(tmp_path):
+    command = [sys.executable, "-m", "lowtide", "studio", str(tmp_path), "--no-browser", "--port", "0"]
+    env = {**os.environ, "LOWTIDE_TOKEN": "from-the-environment-0123"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as studio:  # noqa: S603 - our own program
+        assert studio.stdout.readline().endswith("/?token=from-the-environment-0123\n")
+        studio.send_signal(signal.SIGINT)
+    without = {name: value for name, value in env.items() if name != "LOWTIDE_TOKEN"}
+    exposed = [*command, "--host", "0.0.0.0", "--expose"]  # noqa: S104 - refused
+    ran = subprocess.run(exposed, env=without, capture_output=True, text=True, check=False, timeout=60)  # noqa: S603
+    assert (ran.returncode, "LOWTIDE_TOKEN" in ran.stderr) == (2, True)
 
 
 def test_ctrl_c_ends_it_cleanly_also_while_a_page_listens(open_studio, tmp_path):

@@ -18,7 +18,11 @@ def schema(studio):
 
 def test_no_request_makes_the_service_fault(studio, schema):
     """Every second request is about a file that is there; no such request names its columns, so that no job starts."""
-    identity, statuses, seen = studio.file("fuzz.csv", b"a,b\n" + b"1,0\n2,1\n" * 20), set(), set()
+    identity, statuses, seen = (
+        studio.file("fuzz.csv", b"first column,second column\n" + b"1,0\n2,1\n" * 20),
+        set(),
+        set(),
+    )
 
     def ask(case):
         if isinstance(case.body, dict) and "data" in case.body and len(seen) % 2:

@@ -1,5 +1,6 @@
 """`lowtide studio`: serve the page and the REST service."""
 
+import os
 from typing import Any
 
 from lowtide.cli.console import say
@@ -13,7 +14,7 @@ def studio(said: StudioArguments, _: dict[str, Any]) -> None:
         said.project,
         said.host,
         said.port,
-        said.token,
+        said.token or os.environ.get("LOWTIDE_TOKEN") or None,
         said.expose,
         tuple(name.lower() for name in said.name or ()),
         said.jobs,

@@ -25,7 +25,7 @@ class StudioArguments:
     no_browser: bool = flag(False, "print the address, and open no browser")
     host: str = flag("127.0.0.1", "the address to listen at; others than this machine's need --expose and --token")
     expose: bool = flag(False, "other machines may reach it: whoever has the token can read the project's data")
-    token: str | None = flag(None, "what requests must carry", shown="a random one")
+    token: str | None = flag(None, "what requests must carry", shown="that of LOWTIDE_TOKEN, or a random one")
     name: list[str] | None = flag(None, "under which others call this machine (repeat)", metavar="HOST")
     jobs: int = flag(1, "how many run at one time", least=1)
     largest: int = flag(512, "megabytes of a file that is taken in", metavar="MB", least=1)

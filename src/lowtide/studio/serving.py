@@ -103,7 +103,7 @@ def check_exposure(how: Serving) -> None:
     if not how.expose or how.token is None:
         raise LowtideError(
             f"--host {how.host} can be reached by other machines, which may then read your data; if that is meant, "
-            "give --expose and --token as well, and put TLS before it"
+            "give --expose and --token (or LOWTIDE_TOKEN) as well, and put TLS before it"
         )
 
 

@@ -86,6 +86,17 @@ def test_an_audit_without_a_release_says_what_to_do(open_studio, open_tab, tmp_p
         page.get_by_role("heading", name="There is no release yet").wait_for()
 
 
+def test_a_table_without_ids_is_told_before_it_is_planned_that_redraw_needs_them(studio, open_tab, survey):
+    plain = studio.file("plain.csv", b"a,b\n" + b"1,x\n2,y\n1,y\n" * 10)
+    for identity, secret, shown in ((plain, "b", True), (survey, "vote", False)):
+        with open_tab(studio, address=f"#step=choose&data={identity}&secret={secret}") as page:
+            page.wait_for_load_state("networkidle")
+            note = page.get_by_text("Redraw needs a column whose values tell all rows apart")
+            assert note.is_visible() == shown
+            page.get_by_role("radio", name="Hide").check()
+            assert not note.is_visible()
+
+
 def test_several_secrets_can_be_chosen(studio, open_tab, survey):
     with open_tab(studio, address=f"#data={survey}") as page:
         page.get_by_label("Role of vote", exact=True).select_option("secret")

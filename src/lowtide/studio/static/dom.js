@@ -69,8 +69,9 @@ function copied(source) {
 
 /** An image whose content came as the address of a PNG; another address is not shown. */
 export function picture(address, alt, attributes = {}) {
-  const known = /^data:image\/png;base64,[A-Za-z0-9+/=]+$/.test(address) || /^\/api\/files\/[0-9a-f]+\/thumbnail\/\d+$/.test(address);
-  return h("img", { ...attributes, src: known ? address : "", alt, loading: "lazy", decoding: "async" });
+  const isHere = /^data:image\/png;base64,[A-Za-z0-9+/=]+$/.test(address);
+  const known = isHere || /^\/api\/files\/[0-9a-f]+\/thumbnail\/\d+$/.test(address);
+  return h("img", { ...attributes, src: known ? address : "", alt, loading: isHere ? "eager" : "lazy", decoding: "async" });
 }
 
 /** Say something to those who do not see the page change. */

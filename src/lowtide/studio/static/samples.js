@@ -2,7 +2,6 @@
 
 import { h, picture, s } from "./dom.js";
 
-const GONE = "left out";
 const BETWEEN = /([^\p{L}\p{M}\p{N}\p{Extended_Pictographic}@#_'’-]+)/u; // words: spaces and punctuation
 
 /** A sample before and after; `preview(point)` of it shows what a point of the curve would hide. */
@@ -22,7 +21,8 @@ export function beside(sample, { nouns = { rows: "rows" } } = {}) {
 
 function rows(sample) {
   const gone = new Set(sample.gone);
-  const heads = sample.columns.map((name) => h("th", { scope: "col" }, name));
+  const tags = sample.columns.map((name) => h("span", { class: "tag", hidden: !gone.has(name) }, gone.has(name) ? "left out" : "hidden"));
+  const heads = sample.columns.map((name, c) => h("th", { scope: "col" }, name, tags[c]));
   const body = sample.before.map((before, r) => h("tr", {}, before.map((cell, c) => {
     const after = sample.after[r][c];
     const lost = gone.has(sample.columns[c]) || after === null;
@@ -39,11 +39,11 @@ function rows(sample) {
     const hidden = new Set(point.hidden);
     sample.columns.forEach((name, c) => {
       const off = hidden.has(name) || gone.has(name);
+      tags[c].hidden = !off;
       heads[c].classList.toggle("hidden-column", off);
       body.forEach((row) => row.children[c].classList.toggle("hidden-column", off));
     });
   };
-  heads.forEach((head, c) => { if (gone.has(sample.columns[c])) head.append(h("span", { class: "tag" }, GONE)); });
   return { element: h("div", { class: "wide", role: "group", tabindex: "0", "aria-label": "Rows before and after" }, table), preview };
 }
 

@@ -57,14 +57,16 @@ function asking(state, kind, first) {
   let way = first;
   const form = h("form", { class: "asking" });
   const name = unique("way");
+  const unnumbered = rowsApart(state, kind, first);
   const choices = WAYS_OF[kind].map((one) => {
-    const input = h("input", { type: "radio", name, value: one, checked: one === first, onchange: () => { way = one; } });
+    const input = h("input", { type: "radio", name, value: one, checked: one === first, onchange: () => { way = one; unnumbered.show(one); } });
     return h("label", { class: "way" }, input, h("span", { class: "way-name" }, WAYS[one].name), h("span", { class: "soft" }, WAYS[one].text));
   });
   const locked = locks(state, kind);
   const button = h("button", { type: "submit", class: state.plan ? "" : "primary" }, state.plan ? "Measure the trade-off anew" : "Measure the trade-off");
   form.append(
     h("fieldset", { class: "ways" }, h("legend", {}, "How to change it"), choices),
+    unnumbered.element,
     locked.element,
     formError(),
     h("div", { class: "actions" }, button));
@@ -73,6 +75,24 @@ function asking(state, kind, first) {
     busy(form, button, () => plan(state, way, locked.read()));
   });
   return { element: form, know: locked.know, read: locked.read };
+}
+
+/** Says that a table without a column of ids cannot be released with values drawn anew, before anything is planned. */
+function rowsApart(state, kind, first) {
+  const element = h("p", { class: "note", hidden: true }, "Redraw needs a column whose values tell all rows apart, and this table has none. Number its rows in a new column and open it again, or choose another way.");
+  let lacks = false;
+  let way = first;
+  const show = (chosen) => {
+    way = chosen;
+    element.hidden = !lacks || way !== "redraw";
+  };
+  if (kind === "tables") {
+    api.describe(state.data).then(({ columns, rows, notes }) => {
+      lacks = !notes.length && !columns.some(({ distinct }) => distinct === rows); // of long files, values are not all counted
+      show(way);
+    }).catch(() => {});
+  }
+  return { element, show };
 }
 
 function result(view, job, state, form) {

@@ -16,7 +16,8 @@ const WHAT = {
   report: ["The report", "one page; it says which parts may be published"],
   model: ["The model", "keep it inside"],
   result: ["All figures", "as JSON"],
-  private: ["Which sample is which", "keep it inside"],
+  private: ["Which sample is which", "keep it inside: an audit needs it"],
+  changes: ["Where words were changed", "keep it inside: it shows how long they were"],
   other: ["", ""],
 };
 const ORDER = Object.keys(WHAT);
@@ -36,9 +37,9 @@ export async function show(place, state) {
 
 async function form(state) {
   const kind = state.kind ?? "tables";
-  // Names of images may tell who is who; in a folder for each class they do tell.
-  const shuffle = h("input", { type: "checkbox", id: unique("shuffle"), checked: kind === "images" });
-  const label = kind === "images" ? "Number the images anew, in random order" : "Write them in random order";
+  // Names of images may tell who is who, and so may the order of a file that was sorted.
+  const shuffle = h("input", { type: "checkbox", id: unique("shuffle"), checked: true });
+  const label = kind === "images" ? "Number the images anew, in random order: names may tell" : "Write them in random order: the order of a file may tell";
   const made = h("form", { class: "releasing" });
   const fields = [];
   let ids = null;
@@ -68,7 +69,10 @@ async function form(state) {
 async function result(view, job, state) {
   const [written, planned, same] = await Promise.all([api.files(job.id), api.files(state.plan), api.script(job.id)]);
   const found = [...written.map((file) => ({ ...file, job: job.id })), ...planned.filter(({ what }) => what === "plan" || what === "report").map((file) => ({ ...file, job: state.plan }))];
-  found.forEach((file) => { if (file.name.endsWith(".card.md")) file.what = "card to read"; });
+  found.forEach((file) => {
+    if (file.name.endsWith(".card.md")) file.what = "card to read";
+    if (file.name.includes(".changes.")) file.what = "changes";
+  });
   found.sort((a, b) => ORDER.indexOf(a.what) - ORDER.indexOf(b.what));
   const sample = beside(view.sample, { nouns: view.nouns });
   return [
