@@ -27,6 +27,7 @@ autodoc_default_options = {"members": True, "undoc-members": False}
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
+napoleon_use_rtype = False  # "A `TableScan`: it prints" is one sentence
 default_role = "code"  # our docstrings put code into single backticks
 
 html_theme = "furo"

@@ -1,13 +1,14 @@
-"""Other people's benchmark: the tasks of the package `benchmark-mi`, its estimators and `VectorTIDE` beside each other.
+"""Other people's benchmark: the tasks of `benchmark-mi`, its estimators, those of `diffusion-mi`, and `VectorTIDE`.
 
 40 tasks, in five families, whose mutual information is known, and eight laws of its kind "Bend and Mix", whose
 information is also known at every single pair. Every estimator gets the same pairs. Two errors are printed: that of
 the information, by family, and, for the eight laws, the mean error of the density at fresh pairs, estimate and truth
 clipped to ±5 nats.
 
-The package needs an older jax and NumPy than Lowtide and lives in an environment of its own. `--bmi-python` names its
-Python; without it, one is made in the folder `--work`, from the package index, with this Python (3.10 or 3.11). What
-was estimated is kept in `--work`, too: a stopped run goes on, and a longer one adds to it.
+The packages need other versions of jax, NumPy and PyTorch than Lowtide, and each lives in an environment of its own.
+`--bmi-python` and `--dmi-python` name their Pythons; without them, they are made in the folder `--work`, from the
+package index, with this Python (3.10 or 3.11). What was estimated is kept in `--work`, too: a stopped run goes on, and
+a longer one adds to it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,44 +31,53 @@ from lowtide.report.console import parse_arguments, print_table, write_json
 from lowtide.types import Floats
 from lowtide.vectors import VectorTIDE
 
-_NEEDS = ("benchmark-mi==0.1.3", "jax==0.4.33", "jaxlib==0.4.33")  # newer versions of jax fail at its import
-_SCRIPT = Path(__file__).parent / "peers" / "bmi_tasks.py"
+# What the environment of each package holds; newer versions of jax fail at the import of the first.
+_NEEDS = {"bmi": ("benchmark-mi==0.1.3", "jax==0.4.33", "jaxlib==0.4.33"), "dmi": ("diffusion-mi==0.1.0",)}
 _LAWS = "Bend and Mix"
 _FAMILIES = ("one-dimensional", "embedding", "multinormal", "Student", "transformed", _LAWS)
-_PEERS = ("CCA", "KSG", "MINE", "DV", "NWJ", "InfoNCE")
+_PEERS = {"bmi": ("CCA", "KSG", "MINE", "DV", "NWJ", "InfoNCE"), "dmi": ("MINDE", "SMILE", "DIME")}
 _TRIM = 5.0  # nats
 _PAIRS, _QUICK_PAIRS = 5_000, 1_000
 _QUICK = ("1v1-normal-0.75", "X")
 Found = dict[str, Any]
 
 
-def environment(work: Path) -> Path:
-    """The Python of an environment with `benchmark-mi` in the folder `work`, made if it is not there."""
-    python = work / "bmi-env" / ("Scripts" if os.name == "nt" else "bin") / "python"
+class Peers(NamedTuple):
+    """The Pythons that have the packages, those that are missing made when they are asked for."""
+
+    work: Path
+    given: dict[str, Path | None]
+
+    def python(self, package: str) -> Path:
+        """The Python of an environment with `package`."""
+        return self.given[package] or environment(self.work, package)
+
+    def ask(self, package: str, *arguments: str) -> Any:
+        """What `peers/bmi_tasks.py` or `peers/dmi_tasks.py` answers, run by another Python on one thread."""
+        python, script = self.python(package), Path(__file__).parent / "peers" / f"{package}_tasks.py"
+        one_thread = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+        kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        found = {**kept, "XLA_FLAGS": one_thread, "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
+        command = [str(python), "-W", "ignore", str(script), *arguments]
+        done = subprocess.run(command, env=found, capture_output=True, text=True, check=False)  # noqa: S603
+        if done.returncode:
+            raise LowtideError(f"{python} {script.name} {' '.join(arguments)} failed: {done.stderr.strip()[-500:]}")
+        return json.loads(done.stdout.splitlines()[-1])
+
+
+def environment(work: Path, package: str) -> Path:
+    """The Python of an environment with `package` in the folder `work`, made if it is not there."""
+    place, needs = work / f"{package}-env", _NEEDS[package]
+    python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
     if not python.exists():
-        commands = [
-            [sys.executable, "-m", "venv", str(work / "bmi-env")],
-            [str(python), "-m", "pip", "install", *_NEEDS],
-        ]
+        commands = [[sys.executable, "-m", "venv", str(place)], [str(python), "-m", "pip", "install", *needs]]
         for command in commands:
             if subprocess.run(command, check=False).returncode:  # noqa: S603
                 raise LowtideError(
-                    f"{' '.join(command)} failed; make an environment with {', '.join(_NEEDS)} yourself and name its "
-                    "Python with --bmi-python"
+                    f"{' '.join(command)} failed; make an environment with {', '.join(needs)} yourself and name its "
+                    f"Python with --{package}-python"
                 )
     return python
-
-
-def ask(python: Path, *arguments: str) -> Any:
-    """What `peers/bmi_tasks.py` answers, run by another Python on one thread."""
-    one_thread = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    found = {**kept, "XLA_FLAGS": one_thread, "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
-    command = [str(python), "-W", "ignore", str(_SCRIPT), *arguments]
-    done = subprocess.run(command, env=found, capture_output=True, text=True, check=False)  # noqa: S603
-    if done.returncode:
-        raise LowtideError(f"{python} {_SCRIPT.name} {' '.join(arguments)} failed: {done.stderr.strip()[-500:]}")
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def density_error(estimate: Floats, truth: Floats) -> float:
@@ -96,13 +106,13 @@ def tide(pairs: Path, seed: int) -> Found:
     return found
 
 
-def estimated(python: Path, task: str, folder: Path, pairs: int, seed: int, peers: Sequence[str]) -> Found:
+def estimated(asked: Peers, task: str, folder: Path, pairs: int, seed: int, names: Sequence[str]) -> Found:
     """All estimates of one task; those in `folder` are taken from there."""
     kept = folder / f"{task}.json"
     found: Found = json.loads(kept.read_text()) if kept.exists() else {"task": task, "estimates": {}}
-    missing = [name for name in peers if name not in found["estimates"]]
+    missing = [name for name in names if name in _PEERS["bmi"] and name not in found["estimates"]]
     if missing or "truth" not in found:
-        answer = ask(python, "run", task, str(folder), str(pairs), str(seed), *missing)
+        answer = asked.ask("bmi", "run", task, str(folder), str(pairs), str(seed), *missing)
         found["truth"] = answer["truth"]
         found["estimates"] |= answer["estimates"]
         truth = np.load(folder / f"{task}.npz").get("truth")
@@ -112,6 +122,9 @@ def estimated(python: Path, task: str, folder: Path, pairs: int, seed: int, peer
             at_pairs = folder / f"{task}-{name}.npy"
             if at_pairs.exists():
                 found["estimates"][name]["density error"] = density_error(np.load(at_pairs), truth)
+    missing = [name for name in names if name in _PEERS["dmi"] and name not in found["estimates"]]
+    if missing:
+        found["estimates"] |= asked.ask("dmi", str(folder / f"{task}.npz"), str(seed), *missing)
     if "TIDE" not in found["estimates"]:
         found["estimates"]["TIDE"] = tide(folder / f"{task}.npz", seed)
     write_json(kept, found)
@@ -172,10 +185,13 @@ def _figure(value: float | None) -> str:
 def options_of(argv: Sequence[str] | None) -> argparse.Namespace:
     """The common options and those of this experiment."""
     own = argparse.ArgumentParser(add_help=False, usage=argparse.SUPPRESS)
-    own.add_argument("--bmi-python", type=Path, metavar="FILE", help="Python that has benchmark-mi (default: make one)")
+    for package, (needs, *_) in _NEEDS.items():
+        about = f"Python that has {needs.partition('==')[0]} (default: make one)"
+        own.add_argument(f"--{package}-python", type=Path, metavar="FILE", help=about)
     own.add_argument("--work", type=Path, default=Path("benchmark-work"), metavar="DIR", help="where results are kept")
     own.add_argument("--pairs", type=int, metavar="N", help=f"that estimators learn from (default: {_PAIRS:,})")
-    own.add_argument("--peers", nargs="+", choices=_PEERS, default=list(_PEERS), help="estimators beside TIDE")
+    peers = [name for names in _PEERS.values() for name in names]
+    own.add_argument("--peers", nargs="+", choices=peers, default=peers, help="estimators beside TIDE")
     own.add_argument("--families", nargs="+", choices=_FAMILIES, default=list(_FAMILIES), help="of tasks")
     mine, rest = own.parse_known_args(argv)
     common = parse_arguments(f"{__doc__}\n{own.format_help().replace('options:', 'more options:')}", rest)
@@ -186,15 +202,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run every estimator on every task, print and write."""
     options = options_of(argv)
     pairs = options.pairs or (_QUICK_PAIRS if options.quick else _PAIRS)
-    python = options.bmi_python or environment(options.work)
+    asked = Peers(options.work, {"bmi": options.bmi_python, "dmi": options.dmi_python})
     folder = options.work / f"{pairs}-pairs-seed-{options.seed}"
     folder.mkdir(parents=True, exist_ok=True)
-    tasks = [one for one in ask(python, "list") if one["family"] in options.families]
+    tasks = [one for one in asked.ask("bmi", "list") if one["family"] in options.families]
     found = []
     for one in tasks:
         if options.quick and one["task"] not in _QUICK:
             continue
-        found.append(one | estimated(python, one["task"], folder, pairs, options.seed, options.peers))
+        found.append(one | estimated(asked, one["task"], folder, pairs, options.seed, options.peers))
         print(f"{one['name']}: TIDE {found[-1]['estimates']['TIDE']['information']:.3f}", file=sys.stderr, flush=True)
     show(found, options.peers, pairs)
     if options.json:

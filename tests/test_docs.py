@@ -4,12 +4,16 @@ import ast
 import os
 import re
 import runpy
+import shlex
 import subprocess
 import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
+import typer
+
+from lowtide.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -39,6 +43,38 @@ def test_questions_quote_messages_that_lowtide_prints():
     assert len(quoted) > 10
     unknown = [one for one in quoted if not any(one in message for message in messages())]
     assert not unknown
+
+
+@cache
+def flags():
+    """The options of every command, by name."""
+    commands = typer.main.get_command(app).commands
+    return {
+        name: {option for one in command.params for option in (*one.opts, *one.secondary_opts)}
+        for name, command in commands.items()
+    }
+
+
+def shown_commands(page):
+    """The command lines of Lowtide in the shell blocks of a page, without comments and output."""
+    for block in re.findall(r"^```(?:sh|console|)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
+        for line in block.replace("\\\n", " ").splitlines():
+            command = line.removeprefix("$ ").replace("…", "X")
+            if command.startswith("lowtide "):
+                yield shlex.split(command, comments=True)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_have_the_options_that_pages_show(page):
+    for _, name, *rest in shown_commands(page):
+        assert name in flags(), f"{page.name}: lowtide {name}"
+        unknown = {word.partition("=")[0] for word in rest if word.startswith("--")} - flags()[name]
+        assert name == "reproduce" or not unknown, f"{page.name}: lowtide {name} {unknown}"
+
+
+def test_the_readme_shows_all_five_verbs():
+    assert sum(len(list(shown_commands(page))) for page in PAGES) > 40
+    assert {"scan", "plan", "release", "audit", "warn"} <= {name for _, name, *_ in shown_commands(PAGES[0])}
 
 
 def slug(heading):

@@ -17,4 +17,4 @@ def test_an_example_runs(path, capsys):
 
 
 def test_there_are_examples():
-    assert len(EXAMPLES) >= 4
+    assert len(EXAMPLES) >= 5

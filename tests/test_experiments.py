@@ -73,9 +73,9 @@ def test_public_benchmarks_clip_densities_and_their_truth_alike():
     assert public_benchmarks.density_error(np.array([9.0, 1.0]), np.array([7.0, 1.5])) == pytest.approx(0.25)
 
 
-def test_public_benchmarks_say_which_python_lacks_the_package():
+def test_public_benchmarks_say_which_python_lacks_the_package(tmp_path):
     with pytest.raises(LowtideError, match="No module named 'bmi'"):
-        public_benchmarks.ask(Path(sys.executable), "list")
+        public_benchmarks.Peers(tmp_path, {"bmi": Path(sys.executable), "dmi": None}).ask("bmi", "list")
 
 
 def test_the_theory_benchmark_writes_its_ratios(tmp_path):
