@@ -139,9 +139,8 @@ class TestOtherRows:
         found = audited(made.assign(vote=votes), reference, synthetic=True)
         taught, real = (one.information.value for one in (found.attacks.headline, found.attacks.headline_clean))
         assert 0 < taught < real
-        assert f"In nats the synthetic rows teach {100 * taught / real:.1f} % of what real rows do" in str(
-            found.verdict
-        )
+        share = f"{100 * taught / real:.1f} %"
+        assert f"In nats the synthetic rows teach {share} of what real rows do" in str(found.verdict)
 
     def test_synthetic_rows_without_the_class_tell_nothing_while_the_control_reads_real_rows(self, reference):
         made = people(1500, 9).drop(columns="person")
