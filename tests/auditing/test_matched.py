@@ -131,6 +131,17 @@ class TestOtherRows:
         assert found.verdict.conclusive is True
         assert "learnt nothing" not in str(found.verdict)
 
+    def test_rows_that_teach_a_little_are_told_apart_from_those_that_teach_nothing(self, reference):
+        made = people(1500, 9).drop(columns="person")
+        half = np.random.default_rng(2).permutation(1500)[:750]
+        votes = made["vote"].to_numpy().copy()
+        votes[half] = np.random.default_rng(3).permutation(votes[half])
+        found = audited(made.assign(vote=votes), reference, synthetic=True)
+        taught, real = (one.information.value for one in (found.attacks.headline, found.attacks.headline_clean))
+        assert 0 < taught < real
+        share = f"{100 * taught / real:.1f} %"
+        assert f"In nats the synthetic rows teach {share} of what real rows do" in str(found.verdict)
+
     def test_synthetic_rows_without_the_class_tell_nothing_while_the_control_reads_real_rows(self, reference):
         made = people(1500, 9).drop(columns="person")
         made["vote"] = np.random.default_rng(1).permutation(made.vote)

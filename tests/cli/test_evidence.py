@@ -185,6 +185,14 @@ def test_ready_made_files_call_commands_with_options_that_exist(name):
         assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", options)) <= COMMANDS[command], (name, command, options)
 
 
+def test_the_verify_hook_runs_whatever_a_commit_changes():
+    """A release that changes without its card is what it is there for."""
+    hook = (ROOT / ".pre-commit-hooks.yaml").read_text().split("- id: ")[1]
+    assert hook.startswith("lowtide-verify\n")
+    assert "always_run: true" in hook
+    assert "files:" not in hook.replace("pass_filenames:", "")
+
+
 def test_the_action_asks_for_no_secret_and_uses_only_inputs_that_it_declares():
     text = (ROOT / "action.yml").read_text()
     declared = set(re.findall(r"^  ([a-z-]+):$", text.split("\nruns:")[0].split("\ninputs:")[1], re.MULTILINE))

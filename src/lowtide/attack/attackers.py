@@ -315,6 +315,7 @@ INSTALLED: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
         "CatBoostClassifier",
         {"thread_count": 1, "verbose": False, "allow_writing_files": False},
     ),
+    "XGBoost": ("xgboost", "XGBClassifier", {"n_jobs": 1, "verbosity": 0}),
 }
 """Classifiers of other packages that attack tables where these are installed: module, class and options, by name."""
 

@@ -15,7 +15,7 @@ from lowtide.auditing.surface import SurfaceFindings
 from lowtide.checks import LowtideError, one_of, within
 from lowtide.density.objectives import with_overlooked
 from lowtide.disclose.standing import STATES, Standing, judged_by_nobody, rests_on_few, stand
-from lowtide.formatting import interval, percentages, plain
+from lowtide.formatting import in_ascii, interval, percent, percentages, plain
 from lowtide.interface import Attack, Estimate
 from lowtide.types import Floats
 
@@ -247,8 +247,11 @@ def _sentence_elsewhere(report: AttackReport, secret: str, whose: str) -> str:
         f"An attacker who learns from the {rows} guesses the {secret} of real people right {learnt} of the time, one "
         f"who learns from real rows {control}; guessing blindly gives {blind}."
     )
+    taught, real = here.information.value, clean.information.value
     if _reads(clean, report.guess) and not _reads(here, report.guess):
         said += f" From the {rows} these attackers learnt nothing about the {secret} that holds for real people."
+    elif _reads(clean, report.guess) and 0 < taught < real:
+        said += f" In nats the {rows} teach {in_ascii(percent(taught / real))} of what real rows do."
     if here.accuracy.low > clean.accuracy.high:
         said += " That is more than rows of others teach: the release may hold copies of these very people."
     return said
