@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import scale_columns
+import scale_driver
 import scale_faces
 import scale_rows
 from lowtide.report.console import parse_arguments, print_table, write_json
@@ -32,6 +33,7 @@ _PARTS: dict[str, Callable[..., Results]] = {
     "ray": scale_rows.measure_ray,
     "columns": scale_columns.measure_columns,
     "faces": scale_faces.measure_faces,
+    "driver": scale_driver.measure_driver,
 }
 _TITLES = {
     "redact": ("Releasing a table of 15 columns, one process", "must be: exponent <= 1.05, memory ratio <= 1.2"),
@@ -39,6 +41,7 @@ _TITLES = {
     "ray": ("Two workers of Ray against two processes", "must be: throughput >= 0.8, the same files"),
     "columns": ("Columns", "exponent: of the processor time over columns, where it grows fastest"),
     "faces": ("Releasing a folder of faces", "must be: memory ratio <= 1.2, release / plain <= 2"),
+    "driver": ("What one process does for a release in parts", "seconds of the processor"),
 }
 
 

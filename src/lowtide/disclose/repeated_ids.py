@@ -19,6 +19,7 @@ from lowtide.errors import LowtideError
 
 _RUN = 1 << 19  # ids that are sorted at once
 _RANGE = 1 << 19  # ids that are compared at once
+_MOST_RANGES = 256  # of more ids they grow: every run is opened for every range
 _SAMPLED = 256  # ids of a run that say where ranges begin
 Run = Callable[[], Ids]
 """Opens sorted ids, which may lie on the disk: what is mapped counts as memory of this process until it is let go."""
@@ -90,7 +91,7 @@ def any_repeated(runs: Sequence[Run]) -> bool:
     if not total:
         return False
     some = np.sort(np.concatenate([_sampled(run()) for run in runs]))
-    ranges = max(1, -(-total // _RANGE))
+    ranges = min(_MOST_RANGES, max(1, -(-total // _RANGE)))
     edges = some[np.linspace(0, len(some) - 1, ranges + 1).astype(np.intp)[1:-1]]
     places = [np.array([0, *np.searchsorted(run(), edges), len(run())]) for run in runs]
     for k in range(ranges):

@@ -1,0 +1,51 @@
+"""What one process does for a release in parts, however many others there are: it grows with rows and parts."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lowtide import Plan
+from lowtide.disclose.repeated_ids import check_repeats
+from lowtide.files import sha256_of
+from scale_rows import make_plan
+
+_PART = 250_000  # rows
+_ROWS, _QUICK = 10_000_000, 500_000
+
+
+def measure_driver(folder: Path, seed: int, *, quick: bool, most: int) -> list[dict[str, Any]]:
+    """Processor seconds of comparing ids, adding up what a plan that draws anew must know, and hashing."""
+    rows, rng = min(most, _QUICK if quick else _ROWS), np.random.default_rng(seed)
+    ids, runs = rng.permutation(rows).astype(np.uint64), list[Path]()
+    for start in range(0, rows, _PART):
+        runs.append(folder / f"ids {start}.npy")
+        np.save(runs[-1], np.sort(ids[start : start + _PART]))
+    begun = time.process_time()
+    check_repeats(runs, "row")
+    compared = time.process_time() - begun
+    policy = Plan.load(make_plan(folder, "redraw", seed)).hider.policy
+    part, whole, place = policy.counted(), policy.counted(), folder / "counts.npz"
+    part.add(rng.random((_PART, len(policy.columns.coded))))
+    with place.open("wb") as file:
+        np.savez(file, **part.arrays())
+    begun = time.process_time()
+    with np.load(place, allow_pickle=False) as found:
+        whole.merge(found)
+    added = time.process_time() - begun
+    begun = time.process_time()
+    sha256_of(place)
+    hashed = time.process_time() - begun
+    return [
+        {
+            "what": "one process",
+            "rows": rows,
+            "ids of a million rows compared, s": 1e6 * compared / rows,
+            "counts of a part, MB": place.stat().st_size / 1e6,
+            "the same added up, s": added,
+            "a gigabyte hashed, s": 1e9 * hashed / place.stat().st_size,
+        }
+    ]
