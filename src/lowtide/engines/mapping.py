@@ -6,6 +6,7 @@ are pickled between processes of this program, by joblib (which scikit-learn bri
 
 from __future__ import annotations
 
+import gc
 import pickle
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from lowtide.engines.ray_engine import RayEngine
 from lowtide.engines.releasing import Scale
 from lowtide.errors import LowtideError, LowtideNote, note
-from lowtide.extras import has_torch
+from lowtide.extras import has_torch, load_torch
 from lowtide.spread import mapping_by
 from lowtide.training import computing_on, device_in_use
 
@@ -73,6 +74,9 @@ class _Travelling:
 
     def __call__(self, item: Any) -> tuple[Any, list[str]]:
         if self._name not in _UNPACKED:
+            if not _UNPACKED:
+                load_torch()
+                gc.freeze()  # joblib looks for garbage after every item: not among the libraries, a fifth of a second
             _UNPACKED.clear()
             _UNPACKED[self._name] = pickle.loads(self._packed.tobytes())  # noqa: S301 - what `__init__` packed
         with computing_on(self._device), warnings.catch_warnings(record=True) as caught:
