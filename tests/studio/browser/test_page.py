@@ -79,11 +79,21 @@ def test_a_folder_of_texts_is_read_as_texts(studio, open_tab):
         assert studio.client.get("/api/jobs").json()[0]["kind"] == "texts"
 
 
-def test_an_audit_without_a_release_says_what_to_do(open_studio, open_tab, tmp_path, data):
-    alone = open_studio(tmp_path)
-    survey = alone.file("survey.csv", data.table())
-    with open_tab(alone, address=f"#step=audit&data={survey}&secret=vote") as page:
-        page.get_by_role("heading", name="There is no release yet").wait_for()
+def test_a_release_that_somebody_else_made_is_taken_in_and_audited(studio, open_tab, survey, data):
+    with open_tab(studio, address=f"#step=audit&data={survey}&secret=vote") as page:
+        page.get_by_role("button", name="Attack the release").click()
+        assert "Choose the release to attack" in page.locator("[data-field=release] .error:visible").inner_text()
+        theirs = data.table().replace(b"red", b"").replace(b"blue", b"")
+        page.get_by_label("Or somebody else's").set_input_files(
+            {"name": "theirs.csv", "mimeType": "", "buffer": theirs}
+        )
+        page.get_by_role("option", name="theirs.csv").wait_for(state="attached")
+        page.get_by_role("button", name="Attack the release").click()
+        page.get_by_role("button", name="Cancel").click()
+        page.get_by_role("heading", name="Cancelled").wait_for()
+        asked = studio.client.get("/api/jobs").json()[0]
+        taken = {file["id"]: file["name"] for file in studio.client.get("/api/project").json()["files"]}
+        assert (asked["verb"], taken[asked["request"]["release"]]) == ("audit", "theirs.csv")
 
 
 def test_a_table_without_ids_is_told_before_it_is_planned_that_redraw_needs_them(studio, open_tab, survey):

@@ -5,7 +5,7 @@ import { announce, fill, h, unique } from "../dom.js";
 import { showJob } from "../jobs.js";
 import { busy, chart, empty, field, formError, heading, link, more, notes, numbers, table, verdict } from "../parts.js";
 import { address, go } from "../state.js";
-import { common } from "./open.js";
+import { common, TAKEN } from "./open.js";
 import { script } from "./release.js";
 
 export const title = "Audit";
@@ -17,11 +17,7 @@ export async function show(place, state) {
     return undefined;
   }
   const { files } = await api.project();
-  const others = files.filter(({ id }) => id !== state.data);
-  if (!state.release && !others.length) {
-    fill(place, heading("Audit"), empty("There is no release yet", "Release this data first; or put somebody else's release of it into the project, and audit that.", link("Choose what to change", address({ step: "choose" }))));
-    return undefined;
-  }
+  const others = files.filter(({ id, kind }) => id !== state.data && (kind === "images") === (state.kind === "images"));
   const body = h("div", {});
   fill(place, heading("What can an attacker still tell?", "Attackers that have seen such releases are trained afresh and tested on people they have not seen."), form(state, others), body);
   if (!state.audit) return undefined;
@@ -33,12 +29,20 @@ export async function show(place, state) {
 function form(state, others) {
   const made = h("form", { class: "auditing" });
   const release = h("select", {},
-    state.release ? h("option", { value: state.release }, "the release of the step before") : null,
+    h("option", { value: state.release ?? "" }, state.release ? "the release of the step before" : "choose one, or give its file"),
     others.map(({ id, name }) => h("option", { value: id }, name)));
   const thorough = h("select", {}, h("option", { value: "all" }, "all attackers"), h("option", { value: "quick" }, "a quick look: one attacker"));
   thorough.value = state.quick ? "quick" : "all";
+  const given = h("input", { type: "file", accept: TAKEN, onchange: () => busy(made, button, async () => {
+    if (!given.files.length) return;
+    const file = await api.upload(given.files[0]);
+    release.append(h("option", { value: file.id }, file.name));
+    release.value = file.id;
+    announce(`${file.name} is chosen`);
+  }) });
   const fields = [
-    field("Which release", release, { name: "release", hint: state.release ? "" : "A file of the project with the same rows, redacted by whoever." }),
+    field("Which release", release, { name: "release" }),
+    field("Or somebody else's", given, { name: "file", hint: "A file with the same rows as your data, changed by whoever." }),
     field("How thoroughly", thorough, { name: "attackers", hint: "A quick look may miss what a better attacker finds." }),
   ];
   const button = h("button", { type: "submit", class: state.audit ? "" : "primary" }, state.audit ? "Attack it again" : "Attack the release");
@@ -48,6 +52,7 @@ function form(state, others) {
   made.addEventListener("submit", (event) => {
     event.preventDefault();
     busy(made, button, async () => {
+      if (!release.value) throw new api.Problem({ field: "release", detail: "Choose the release to attack, or give its file." });
       const request = { ...common(state), release: release.value, known: state.known };
       if (state.kind) request.kind = state.kind;
       if (state.utility) request.utility = state.utility;

@@ -7,6 +7,7 @@ import { busy, field, formError, heading, more, showProblem, table } from "../pa
 import { FORGOTTEN, go } from "../state.js";
 
 export const title = "Open";
+export const TAKEN = ".csv,.gz,.tsv,.parquet,.pq,.arrow,.feather,.ipc,.jsonl,.ndjson,.zip,.npz";
 const KINDS = { tables: "a table", images: "images", texts: "texts" };
 const ROLES = {
   "": "ordinary",
@@ -27,7 +28,7 @@ export async function show(place, state) {
 }
 
 function pick(place, project, begun) {
-  const input = h("input", { type: "file", id: unique("file"), class: "unseen", accept: ".csv,.gz,.tsv,.parquet,.pq,.arrow,.feather,.ipc,.jsonl,.ndjson,.zip,.npz" });
+  const input = h("input", { type: "file", id: unique("file"), class: "unseen", accept: TAKEN });
   const drop = h("label", { class: "drop", for: input.id },
     h("span", { class: "drop-title" }, "Drop a file here, or choose one"),
     h("span", { class: "soft" }, "A table or a column of texts (CSV, Parquet, JSON lines), or a zip of images or of text files. It is copied into the project's own folder and goes nowhere else."));
