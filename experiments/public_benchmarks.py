@@ -56,9 +56,9 @@ class Peers(NamedTuple):
         """What `peers/bmi_tasks.py` or `peers/dmi_tasks.py` answers, run by another Python on one thread."""
         python, script = self.python(package), Path(__file__).parent / "peers" / f"{package}_tasks.py"
         one_thread = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-        kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        found = {**kept, "XLA_FLAGS": one_thread, "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
-        command = [str(python), "-W", "ignore", str(script), *arguments]
+        found = {**os.environ, "XLA_FLAGS": one_thread, "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
+        # Isolated: a module beside the script, such as our `estimators`, must not hide one of the package.
+        command = [str(python), "-I", "-W", "ignore", str(script), *arguments]
         done = subprocess.run(command, env=found, capture_output=True, text=True, check=False)  # noqa: S603
         if done.returncode:
             raise LowtideError(f"{python} {script.name} {' '.join(arguments)} failed: {done.stderr.strip()[-500:]}")
