@@ -1,24 +1,20 @@
 """`map` over several processes, for what scans ask and audits train: see `lowtide.spread`.
 
-A function travels once to each process, with the rows that it holds, and items one by one. Functions, items and results
-are pickled between processes of this program, by joblib (which scikit-learn brings along) or Ray; no file is unpickled.
+A function travels with the rows that it holds, and with one item at a time: rows take milliseconds on the way, what is
+done with them seconds. joblib (which scikit-learn brings along) or Ray carries both between processes of this program.
 """
 
 from __future__ import annotations
 
 import gc
-import pickle
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any
-from uuid import uuid4
 
 import joblib
-import numpy as np
 from joblib.externals import loky
-from numpy.typing import NDArray
 
 from lowtide.engines.ray_engine import RayEngine
 from lowtide.engines.releasing import Scale
@@ -60,32 +56,28 @@ def _spread(scale: Scale) -> Iterator[None]:
 
 
 class _Travelling:
-    """A function that is unpacked once in each process, and called there as it would be here.
+    """A function that is called in another process as it would be here.
 
     What it says to a person comes back with its result; other warnings, which may quote data, do not.
     """
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
-        # As an array it is written to shared memory once, and not sent with each item.
-        self._packed: NDArray[np.uint8] = np.frombuffer(
-            pickle.dumps(joblib.wrap_non_picklable_objects(function)), dtype=np.uint8
-        )
-        self._name, self._device = uuid4().hex, device_in_use().type if has_torch() else "cpu"
+        self._function = function
+        self._device = device_in_use().type if has_torch() else "cpu"
 
     def __call__(self, item: Any) -> tuple[Any, list[str]]:
-        if self._name not in _UNPACKED:
-            if not _UNPACKED:
-                load_torch()
-                gc.freeze()  # joblib looks for garbage after every item: not among the libraries, a fifth of a second
-            _UNPACKED.clear()
-            _UNPACKED[self._name] = pickle.loads(self._packed.tobytes())  # noqa: S301 - what `__init__` packed
+        _settle()
         with computing_on(self._device), warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = _UNPACKED[self._name](item)
+            found = self._function(item)
         return found, [str(one.message) for one in caught if issubclass(one.category, LowtideNote)]
 
 
-_UNPACKED: dict[str, Callable[[Any], Any]] = {}  # of this process
+@cache
+def _settle() -> None:
+    """Once in each process: joblib looks for garbage after each item, which takes a fifth of a second among libraries."""
+    load_torch()
+    gc.freeze()
 
 
 def over_processes(workers: int, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
@@ -93,12 +85,14 @@ def over_processes(workers: int, function: Callable[[Any], Any], items: Sequence
 
     Args:
         workers: how many.
-        function: with all that it holds, it goes to each of them once.
+        function: goes to them with all that it holds.
         items: go one by one to whoever is free.
     """
     call = joblib.delayed(_Travelling(function))
     with joblib.parallel_config("loky", n_jobs=workers, inner_max_num_threads=1):
-        results = joblib.Parallel(return_as="generator", batch_size=1, pre_dispatch="all")(map(call, items))
+        # Not by files that processes map: arrays would be read-only there.
+        run = joblib.Parallel(return_as="generator", batch_size=1, max_nbytes=None)
+        results = run(map(call, items))
     try:
         yield from map(_heard, results)
     except loky.process_executor.TerminatedWorkerError:
