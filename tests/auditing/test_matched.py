@@ -1,12 +1,14 @@
 """Audits of releases that do not match the reference row by row, and of what a release adds to what is known."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from lowtide import audit
+from lowtide.interface import Estimate
 from lowtide.theory.measures import Lifts
 from lowtide.worlds import parity
 from lowtide.worlds.base import EnumerableWorld
@@ -95,6 +97,17 @@ class TestKnown:
         assert abs(found.added.information.value) < 0.003
         assert found.added.information.high >= 0
         assert (alone.verdict.passed, found.verdict.passed) == (False, True)
+
+    def test_the_bound_by_counts_is_about_who_has_the_release_alone(self, reference):
+        copy, alone = reference[["age"]], "That is about attackers who have nothing but the release."
+        assert alone in str(audited(copy, reference, known=("noise",)).verdict)
+        assert alone not in str(audited(copy, reference).verdict)
+
+    def test_what_is_not_added_is_not_printed_below_nothing(self, release, reference):
+        found = audited(release, reference, known=("age",)).added
+        assert "it adds 0." in found.sentence("vote")
+        less = replace(found, information=Estimate(-0.002, -0.009, 0.00491, 500))
+        assert "nothing was found that it adds (0.0050 nat at most)." in less.sentence("vote")
 
     def test_a_limit_on_right_guesses_counts_what_is_known_as_well(self, release, reference):
         found = audited(release, reference, known=("age,noise",), fail_above="76%")

@@ -11,7 +11,7 @@ import numpy as np
 from lowtide.attack import scores
 from lowtide.attack.panel import AttackReport
 from lowtide.density.objectives import mean_with_interval, nothing_found
-from lowtide.formatting import in_ascii, interval, listed, percentages
+from lowtide.formatting import in_ascii, interval, listed, nats_up, percentages
 from lowtide.interface import Attack, Estimate, TextTable
 
 _ROUNDING = 1e-9  # of log(p/p)
@@ -57,9 +57,13 @@ class AddedInformation:
     def sentence(self, secret: str) -> str:
         """What the release adds, in words."""
         alone, together = percentages(self.known.accuracy.value, self.both.accuracy.value)
+        added, most = self.information, f" ({nats_up(self.information.high)} nat at most)"
+        found = f"it adds {in_ascii(interval(added))} nats"
+        if added.value <= 0:
+            found = f"nothing was found that it adds{most if added.high > 0 else ''}"
         return (
             f"From {listed(self.names, 6)} alone an attacker guesses the {secret} right {alone} of the time, with the "
-            f"release as well {together}: it adds {in_ascii(interval(self.information))} nats."
+            f"release as well {together}: {found}."
         )
 
     def table(self) -> TextTable:
