@@ -75,7 +75,7 @@ class _Travelling:
 
 @cache
 def _settle() -> None:
-    """Once in each process: joblib looks for garbage after each item, which takes a fifth of a second among libraries."""
+    """Once in each process: joblib seeks garbage after each item, which takes a fifth of a second among libraries."""
     load_torch()
     gc.freeze()
 
