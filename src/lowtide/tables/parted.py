@@ -89,9 +89,7 @@ class TablePartWorker:
     def change(self, batch: pa.Table, noise: KeyedNoise | None) -> Changed:
         """Hide in one table what the plan says."""
         if self.looks and self._counts is None:
-            raise LowtideError(
-                "a plan that draws values anew needs counts of the whole data; count them with ValueCounts"
-            )
+            raise LowtideError("a plan that draws values anew needs counts of the whole data; count them first")
         if self._ids is not None:
             self._seen.add(releasing.ids_of(batch, self._ids))
         return releasing.change_table(batch, self._plan, noise=noise, ids=self._ids, counts=self._counts)
