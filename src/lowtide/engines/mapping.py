@@ -52,7 +52,7 @@ def _spread(scale: Scale) -> Iterator[None]:
             with mapping_by(partial(over_processes, scale.workers)):
                 yield
         finally:
-            loky.get_reusable_executor().shutdown(kill_workers=True)
+            loky.get_reusable_executor(reuse=True).shutdown(kill_workers=True)
 
 
 class _Travelling:

@@ -89,9 +89,7 @@ class TablePartWorker:
     def change(self, batch: pa.Table, noise: KeyedNoise | None) -> Changed:
         """Hide in one table what the plan says."""
         if self.looks and self._counts is None:
-            raise LowtideError(
-                "a plan that draws values anew needs counts of the whole data; count them with ValueCounts"
-            )
+            raise LowtideError("a plan that draws values anew needs counts of the whole data; count them first")
         ids = None if self._ids is None else releasing.ids_of(batch, self._ids)
         if ids is not None:
             self._seen.add(ids)
