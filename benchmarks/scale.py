@@ -59,27 +59,28 @@ def figure(found: Mapping[str, Any], path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - an extra
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    canvas = Figure(figsize=(10, 3.4), layout="constrained")
+    panels = 3 if "columns" in found else 2
+    canvas = Figure(figsize=(3.4 * panels, 3.4), layout="constrained")
     FigureCanvasAgg(canvas)
-    time, memory, columns = canvas.subplots(1, 3)
+    time, memory, *more = canvas.subplots(1, panels)
     for one in [one for name in (*scale_rows.PLANS, "faces") for one in found.get(name, [])]:
         size = "rows" if "rows" in one["runs"][0] else "images"
         label = one["plan"] if size == "rows" else "faces, redact"
         at = [run[size] for run in one["runs"]]
         time.loglog(at, [run["processor"] for run in one["runs"]], "o-", label=label)
         memory.semilogx(at, [run["peak"] for run in one["runs"]], "o-", label=label)
-    for one in found.get("columns", []):
-        columns.loglog(
-            *zip(*((r["columns"], r["processor"]) for r in one["runs"]), strict=True), "o-", label=one["what"]
-        )
     time.set(xlabel="rows, or images", ylabel="seconds of the processor", title="time of a release")
     memory.set(xlabel="rows, or images", ylabel="MB", title="peak memory of a release")
     memory.set_ylim(bottom=0)
-    columns.set(xlabel="columns", ylabel="seconds of the processor", title="time by columns")
-    for axes in (time, memory, columns):
+    for columns in more:
+        for one in found["columns"]:
+            at, took = ([run[what] for run in one["runs"]] for what in ("columns", "processor"))
+            columns.loglog(at, took, "o-", label=one["what"])
+        columns.set(xlabel="columns", ylabel="seconds of the processor", title="time by columns")
+    for axes in (time, memory, *more):
         axes.grid(alpha=0.3)
         if axes.get_legend_handles_labels()[0]:
-            axes.legend(frameon=False)
+            axes.legend(frameon=False, loc="lower right", fontsize="small")
     canvas.savefig(path)
 
 

@@ -122,7 +122,7 @@ class ReleaseCard:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", {name: _plain(value) for name, value in self.parameters.items()})
-        self.to_json()
+        _check(self.to_json())
         shares = [feature.hidden for feature in self.features]
         if self.policy == "fixed" and not set(shares) <= {0, 1}:
             raise LowtideError(
@@ -201,7 +201,6 @@ class ReleaseCard:
             card["secrets"] = [asdict(one) for one in self.secrets]
         if self.decisions:  # likewise
             card["decisions"] = [asdict(decision) for decision in self.decisions]
-        _check(card)
         return card
 
     @classmethod
