@@ -193,9 +193,10 @@ class SurfaceFindings:
     def tables(self) -> list[TextTable]:
         """What clearly tells as a table to print; none where nothing does."""
         rows = [(leak.name, str(leak.told.bits)) for leak in self.channels]
+        note = "Hiding values does not hide it."
         if self.attack is not None and self.order_tells:
             rows.insert(0, (f"the order of the {self.nouns.rows}", str(self.attack.information.bits)))
-        note = f"Values do not show it, and hiding them does not hide it. For the order: {self.nouns.reorder}."
+            note += f" For the order: {self.nouns.reorder}."
         return (
             [TextTable("What the surface tells, in bits", ("channel", "held out"), tuple(rows), note)] if rows else []
         )

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from lowtide import modalities
 from lowtide.bundles import read_bundle, write_bundle
-from lowtide.checks import LowtideError, check_rows, count
+from lowtide.checks import LowtideError, check_rows, count, one_of
 from lowtide.density.critics import CRITICS
 from lowtide.density.critics.base import Array, Critic, Disclosures, Masked, normalise
 from lowtide.density.objectives import information_of
@@ -292,7 +292,9 @@ class Density:
             settings = dict(config["critic"])
             critics = {**CRITICS, **modality.critics}
             own = {name: value for name, value in tensors.items() if not name.startswith(_ENCODER)}
-            critic = critics[settings.pop("kind")].from_saved(settings, own)
+            critic = critics[one_of("critic of the saved density", settings.pop("kind"), tuple(critics))].from_saved(
+                settings, own
+            )
             kept = {name.removeprefix(_ENCODER): tensors[name] for name in tensors if name not in own}
             encoder: Encoder = modality.read_encoder(config["encoder"], kept)
             plain = config["features"]

@@ -164,7 +164,7 @@ def _import_ray() -> Any:
     try:
         import ray  # noqa: PLC0415 - an extra
     except ImportError as error:
-        raise LowtideError("--engine ray needs Ray, which is not there: pip install lowtide[ray]") from error
+        raise LowtideError('--engine ray needs Ray, which is not there: pip install "lowtide[ray]"') from error
     return ray
 
 

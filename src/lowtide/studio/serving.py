@@ -60,7 +60,7 @@ def serve(how: Serving, *, say: Callable[[str], None], browser: bool) -> None:
         from lowtide.studio.security import Access  # noqa: PLC0415
     except ImportError as error:
         raise LowtideError(
-            "the studio needs FastAPI and uvicorn, which are not there: pip install lowtide[studio]"
+            'the studio needs FastAPI and uvicorn, which are not there: pip install "lowtide[studio]"'
         ) from error
     if not how.project.is_dir():
         raise LowtideError(f"{how.project} is not a folder; give one that exists")
