@@ -172,13 +172,6 @@ def test_the_null_model_saves_too(tmp_path):
     assert Density.load(tmp_path / "null").prefixes(np.zeros((4, 2))).shape == (4, 3, 2)
 
 
-def test_a_critic_that_is_not_installed_is_named(density):
-    config, tensors = density.parts()
-    config["critic"]["kind"] = "oracle"
-    with pytest.raises(LowtideError, match=r"critic of the saved density must be one of .*, got 'oracle'"):
-        Density.from_parts(config, tensors, "a bundle")
-
-
 class TestDamage:
     @pytest.fixture
     def bundle(self, density, tmp_path):
@@ -264,8 +257,13 @@ class TestDamage:
         with pytest.raises(LowtideError, match="its format is not"):
             Density.load(bundle)
 
-    def test_a_missing_part_is_refused(self, bundle):
+    def test_a_critic_that_is_not_installed_is_named(self, bundle):
         self.edit(bundle, critic={"kind": "unheard of"})
+        with pytest.raises(LowtideError, match=r"critic of the saved density must be one of .*, got 'unheard of'"):
+            Density.load(bundle)
+
+    def test_a_missing_part_is_refused(self, bundle):
+        self.edit(bundle, critic={})
         with pytest.raises(LowtideError, match="lacks or garbles"):
             Density.load(bundle)
 
