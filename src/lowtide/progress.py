@@ -27,7 +27,7 @@ def heard_by(listener: Listener) -> Iterator[None]:
 
 @contextmanager
 def progress_bar(title: str, total: int | None, show: bool | None = None) -> Iterator[Callable[[int], None]]:
-    """Yield a function to call with how much is done so far; the bar never goes back.
+    """Yield a function to call with how much is done so far; the bar never goes back, and is full in the end.
 
     Args:
         title: shown beside the bar.
@@ -49,3 +49,5 @@ def progress_bar(title: str, total: int | None, show: bool | None = None) -> Ite
         if listener is not None:
             listener(title, 0, total or 0)
         yield tick
+        if total is not None:
+            tick(total)  # what came to its end is done, however little was said on the way

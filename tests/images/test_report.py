@@ -179,7 +179,7 @@ class Parsed(HTMLParser):
 class TestMaps:
     def test_sections(self, page):
         audit = ("attacks", "learning", "divergence", "exposed", "measures", "every-attacker", "cells", "change")
-        expected = ("verdict", "maps", "tradeoff", *audit, "samples", "exposed-rows", "review", "reading")
+        expected = ("verdict", "review", "maps", "tradeoff", *audit, "samples", "exposed-rows", "reading")
         read = Parsed(page)
         assert read.sections() == expected
         assert [attrs["href"] for tag, attrs in read.tags if tag == "a"] == [f"#{name}" for name in expected[1:]]
@@ -320,7 +320,7 @@ class TestWhoMayReadIt:
         assert len(shown) == len(samples) == 6
         assert all(np.array_equal(one, other) for one, other in zip(shown, samples, strict=True))
         assert {section for section, _ in read.images} == {"maps", "samples"}
-        section = page[page.index('<section id="samples"') : page.index('<section id="review"')]
+        section = page[page.index('<section id="samples"') : page.index('<section id="exposed-rows"')]
         assert section.index('class="mark inside"') < section.index(f"{UNSAFE}.</strong>") < section.index("<img")
         rows = section.split("<h3>")[1:]
         assert len(rows) == 2

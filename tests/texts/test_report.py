@@ -33,7 +33,7 @@ NAMES = ("harbour", "lighthouse", "barley", "thicket", "quarry", "saddle", "fenn
 M = len(NAMES)
 HIDDEN = np.arange(M) % 3 == 0
 AUDIT = ("attacks", "learning", "divergence", "exposed", "measures", "every-attacker", "cells", "change")
-SECTIONS = ("verdict", "leaks", "words", "tradeoff", *AUDIT, "marked", "exposed-rows", "card", "review", "reading")
+SECTIONS = ("verdict", "review", "leaks", "words", "tradeoff", *AUDIT, "marked", "exposed-rows", "card", "reading")
 TABLE_WORDS = re.compile(r"\b(rows?|columns?|features?|images?|patch(es)?|pixels?)\b", re.IGNORECASE)
 HOSTILE = [
     '<script>alert("x")</script>',
