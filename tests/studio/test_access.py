@@ -182,7 +182,7 @@ def test_without_the_extra_the_command_says_what_to_install(tmp_path):
         env={"PYTHONPATH": f"{tmp_path}:{':'.join(sys.path)}", "PATH": ""},
     )
     assert ran.returncode == 2
-    assert re.search(r"error: the studio needs FastAPI and uvicorn.*pip install lowtide\[studio\]", ran.stderr)
+    assert re.search(r'error: the studio needs FastAPI and uvicorn.*pip install "lowtide\[studio\]"', ran.stderr)
 
 
 def test_the_token_may_come_from_the_environment_where_no_list_of_processes_shows_it(tmp_path):
