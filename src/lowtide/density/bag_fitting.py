@@ -11,7 +11,7 @@ are held out together, or a writer's habits would pass for what is common to a c
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -75,11 +75,11 @@ class BagData:
     seed: int
     members: int
 
-    def take(self, index: Ints) -> BagData:
+    def take(self, index: Ints) -> Self:
         """These rows only."""
         return replace(self, rows=self.rows[index], s=self.s[index], groups=self.groups[index])
 
-    def without(self, held: Ints) -> BagData:
+    def without(self, held: Ints) -> Self:
         """What is left to train on when these rows are held out, each with all of its group."""
         return self.take(others(len(self.s), held))
 
