@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeAlias
@@ -189,8 +189,8 @@ def are_texts(x: Any) -> bool:
 
 def are_text_batches(x: Any) -> bool:
     """Whether `x` is a stream of batches `(texts, s)` or `(texts, s, groups)`, by the first that is not empty."""
-    if isinstance(x, (str, bytes, Mapping)) or not isinstance(x, Iterable) or hasattr(x, "shape"):
-        return False
+    if isinstance(x, (str, bytes, Mapping, Iterator)) or not isinstance(x, Iterable) or hasattr(x, "shape"):
+        return False  # an iterator would be used up by looking
     for batch in x:
         if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3) or isinstance(batch[0], str):
             return False
