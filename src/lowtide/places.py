@@ -8,7 +8,6 @@ into a folder that only its owner may read; one at a time, and the last goes whe
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import re
 import tempfile
@@ -128,11 +127,6 @@ def local(place: Place) -> Path:
     There is one copy at a time: a path is good until another place is asked for.
     """
     return _COPIES.of(place) if isinstance(place, RemotePath) else place
-
-
-def by_ranges(place: RemotePath) -> io.RawIOBase | io.BufferedReader:
-    """A file of which any range can be read: where it lies, or a copy where its server gives whole files only."""
-    return place.by_ranges() or local(place).open("rb")
 
 
 @contextlib.contextmanager

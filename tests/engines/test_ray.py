@@ -38,6 +38,16 @@ def test_ray_releases_the_same_values(name, cluster, plans, file, whole, tmp_pat
     assert not (tmp_path / "shared.unfinished").exists()
 
 
+@pytest.mark.parametrize("ranges", [True, False])
+def test_ray_reads_urls(ranges, cluster, plans, file, whole, serve, tmp_path):
+    out = tmp_path / "shared"
+    with serve(file.parent, ranges=ranges) as (address, _):
+        release(
+            f"{address}/*.parquet", plans["noise"], out, ids="id", workers=2, shards=700, engine="ray", progress=False
+        )
+    assert read(out).equals(read(whole("noise").data))
+
+
 def grown(item):
     return item + 1, os.getpid()
 

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from lowtide.errors import LowtideError, one_of
 from lowtide.files import regular
-from lowtide.places import AnyPlace, Place, as_place, by_ranges, local
+from lowtide.places import AnyPlace, Place, as_place, local
 from lowtide.remote import RemotePath
 from lowtide.table_files.plain import check_moments, plain_schema, plain_table
 
@@ -265,9 +265,10 @@ def open_parquet(path: Place) -> pq.ParquetFile:
     Arrow's own way of reading ahead, `pre_buffer`, keeps all bytes that it has read until the file is closed. At a URL
     a column of a row group is one request.
     """
-    if isinstance(path, RemotePath):
-        return pq.ParquetFile(by_ranges(path), pre_buffer=False)
-    return pq.ParquetFile(path, buffer_size=_READ_AHEAD, pre_buffer=False)
+    ranges = path.by_ranges() if isinstance(path, RemotePath) else None
+    if ranges is not None:
+        return pq.ParquetFile(ranges, pre_buffer=False)
+    return pq.ParquetFile(local(path), buffer_size=_READ_AHEAD, pre_buffer=False)
 
 
 def columnar_schema(path: Place, name: Name) -> pa.Schema:
