@@ -16,6 +16,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from lowtide.extras import ARROW
+
 
 def peak_megabytes() -> float:
     """The most memory this process has held."""
@@ -68,7 +70,11 @@ def alone(source: Path, made: Path | None, target: Path, **how: Any) -> dict[str
         shutil.rmtree(target)
     asked = json.dumps([str(source), None if made is None else str(made), str(target), how])
     done = subprocess.run(  # noqa: S603 - this file
-        [sys.executable, "-W", "ignore", __file__, asked], check=True, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-W", "ignore", __file__, asked],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**ARROW, **os.environ},  # as the command line has it
     )
     found: dict[str, float] = json.loads(done.stdout)
     return found

@@ -154,7 +154,7 @@ def test_an_object_that_is_not_data_is_refused():
 
 def heavy(code):
     """Which heavy packages a program has loaded at its end."""
-    names = ("torch", "sklearn", "pandas", "pyarrow")
+    names = ("torch", "sklearn", "pandas", "pyarrow", "fsspec", "aiohttp")
     program = f"import sys\n{code}\nprint([name for name in {names} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603
     return json.loads(done.stdout.splitlines()[-1].replace("'", '"'))

@@ -17,7 +17,7 @@ from lowtide.texts.encoder import TextEncoder
 from lowtide.texts.terms import TermOptions, Vocabulary
 
 TERMS = ("we", "act", "climate", "now", "care", "climate now")
-HEAVY = ("torch", "sklearn", "pandas", "scipy", "pyarrow", "typer", "pydantic")
+HEAVY = ("torch", "sklearn", "pandas", "scipy", "pyarrow", "typer", "pydantic", "fsspec")
 
 
 @pytest.fixture(scope="module")

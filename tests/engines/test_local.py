@@ -186,8 +186,8 @@ def test_a_corrupt_shard_in_the_middle_is_named_and_the_rest_resumed(plans, peop
     with pytest.raises(LowtideError, match=r"1\.parquet.*finished shards are kept in .*shared\.unfinished"):
         release(source, plans["redact"], out, shards=300, progress=False)
     assert not out.exists()
-    kept = json.loads((tmp_path / "shared.unfinished" / "manifest.json").read_text())
-    assert [entry["number"] for entry in kept["shards"]] == [0]
+    kept = (tmp_path / "shared.unfinished" / "done.jsonl").read_text().splitlines()
+    assert [json.loads(entry)["number"] for entry in kept] == [0]
     (source / "1.parquet").write_bytes(good)
     first = tmp_path / "shared.unfinished" / "shards" / "00000" / "part-00000.parquet"
     inode = first.stat().st_ino
@@ -196,7 +196,9 @@ def test_a_corrupt_shard_in_the_middle_is_named_and_the_rest_resumed(plans, peop
     assert read(out)["wage"].equals(read(source)["wage"])
 
 
-def test_what_is_done_is_not_done_again(plans, file, whole, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("cut", "left"), [(0, [4, 5, 6]), (5, [3, 4, 5, 6])], ids=["whole list", "cut short"])
+def test_what_is_done_is_not_done_again(cut, left, plans, file, whole, tmp_path, monkeypatch):
+    """A program that was killed while it added a shard to the list does that shard again."""
     out, do = tmp_path / "shared", local.Worker.do
 
     def fails(worker, task, part, noise=None):
@@ -209,10 +211,12 @@ def test_what_is_done_is_not_done_again(plans, file, whole, tmp_path, monkeypatc
         release(file, plans["noise"], out, ids="id", shards=300, progress=False)
     unfinished = tmp_path / "shared.unfinished"
     assert names(unfinished / "shards") == [f"{k:05d}" for k in range(4)]
+    listed = (unfinished / "done.jsonl").read_bytes()
+    (unfinished / "done.jsonl").write_bytes(listed[: len(listed) - cut])
     done = []
     monkeypatch.setattr(local.Worker, "do", lambda *asked: done.append(asked[2]["number"]) or do(*asked))
     release(file, plans["noise"], out, ids="id", shards=300, progress=False)
-    assert done == [4, 5, 6]
+    assert done == left
     assert read(out).equals(read(whole("noise").data))
 
 

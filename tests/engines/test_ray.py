@@ -1,6 +1,10 @@
 """Ray as the engine: the same values as from one process, and what is wrong said plainly. One cluster for all tests."""
 
+import contextlib
 import os
+import signal
+import threading
+from pathlib import Path
 
 import pytest
 
@@ -27,7 +31,7 @@ def test_nothing_is_reported_to_anybody(cluster):
     assert not usage_lib.usage_stats_enabled()
 
 
-@pytest.mark.parametrize("name", ["redraw"])
+@pytest.mark.parametrize("name", ["redact", "noise", "redraw"])
 def test_ray_releases_the_same_values(name, cluster, plans, file, whole, tmp_path):
     out = tmp_path / "shared"
     done = release(file, plans[name], out, ids="id", workers=2, shards=500, engine="ray", progress=False)
@@ -46,6 +50,52 @@ def test_ray_reads_urls(ranges, cluster, plans, file, whole, serve, tmp_path):
             f"{address}/*.parquet", plans["noise"], out, ids="id", workers=2, shards=700, engine="ray", progress=False
         )
     assert read(out).equals(read(whole("noise").data))
+
+
+def test_a_folder_that_is_used_again_is_released_by_its_own_plan(cluster, plans, file, whole, tmp_path):
+    """The processes of the cluster live on, and have the plan of the first release loaded."""
+    out = tmp_path / "shared.parquet"
+    for name in ("noise", "redact"):
+        release(file, plans[name], out, ids="id", workers=2, engine="ray", progress=False)
+        assert read(out).equals(read(whole(name).data))
+
+
+def working():
+    """Processes of Ray that are releasing a part, by what they call themselves."""
+    for status in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if status.read_bytes().startswith(b"ray::") and b"PartRelease" in status.read_bytes():
+                yield int(status.parent.name)
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc, to find the processes of Ray")
+def test_ray_releases_the_same_values_though_a_process_is_killed(cluster, plans, file, whole, tmp_path):
+    out, killed, ended = tmp_path / "shared", [], threading.Event()
+
+    def kill_one():
+        while not killed and not ended.is_set():
+            for process in working():
+                os.kill(process, signal.SIGKILL)
+                killed.append(process)
+                break
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    try:
+        release(file, plans["redraw"], out, ids="id", workers=2, shards=100, engine="ray", progress=False)
+    finally:
+        ended.set()
+        killer.join()
+    assert killed
+    assert read(out).equals(read(whole("redraw").data))
+    check_shards(out)
+
+
+def test_settings_of_ray_data_are_given_back(cluster, plans, file, tmp_path):
+    context = pytest.importorskip("ray.data").DataContext.get_current()
+    before = context.enable_progress_bars, context.op_resource_reservation_enabled
+    release(file, plans["redact"], tmp_path / "shared.parquet", ids="id", workers=2, engine="ray", progress=False)
+    assert (context.enable_progress_bars, context.op_resource_reservation_enabled) == before
 
 
 def grown(item):

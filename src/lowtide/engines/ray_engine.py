@@ -1,7 +1,10 @@
-"""Ray as the engine: every worker of the cluster loads the plan once and is given parts, as a dataset of Ray Data.
+"""Ray as the engine: every process of the cluster loads the plan once and is given parts, as a dataset of Ray Data.
 
 Parts are read and shards written by our own reader and writer, so that what is released does not depend on the engine.
 Ray carries plain values only. The folder of the target and the source must be at the same path on every machine.
+
+Parts are tasks, not calls of actors: a task takes a process that waits for work, while every actor starts one, which
+takes longer than releasing a million rows.
 """
 
 from __future__ import annotations
@@ -10,9 +13,12 @@ import contextlib
 import json
 import logging
 import os
+import secrets
 import socket
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,22 +28,33 @@ from lowtide.disclose.noise import KeyedNoise
 from lowtide.disclose.parted import Plain
 from lowtide.engines.working import Task, Worker, fault
 from lowtide.errors import LowtideError
+from lowtide.extras import ARROW
 from lowtide.files import PRIVATE, write_whole
 
 _KEY = "key"  # in the folder of the job, while it runs
 _SECONDS = 5.0  # to wait for a cluster to answer
+_TRIES = 3  # of a part whose process dies
 _ERRORS = logging.ERROR
+_DATA = {
+    "enable_progress_bars": False,
+    "op_resource_reservation_enabled": False,  # which leaves processors idle for other steps, and we have only one
+}
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
+@dataclass(frozen=True)
 class PartRelease:
-    """What a worker of Ray calls on tables of parts; it loads the plan when it is made, and is pickled by paths."""
+    """What a process of Ray calls on tables of parts; it travels as these words, and loads the plan once.
 
-    def __init__(self, work: str, task: Task) -> None:
-        self._task: Task = task
-        self._worker = Worker(Path(work))
-        key = Path(work) / _KEY
-        self._noise = KeyedNoise(bytes.fromhex(key.read_text(encoding="ascii"))) if key.exists() else None
+    Attributes:
+        work: the folder of the job.
+        task: what to do.
+        job: tells this job from others that have had the same folder.
+    """
+
+    work: str
+    task: Task
+    job: str
 
     def __call__(self, parts: pa.Table) -> pa.Table:
         """Do each part (n,), and say what is to be known of it (n,), as JSON."""
@@ -45,9 +62,17 @@ class PartRelease:
 
     def _found(self, part: Plain) -> str:
         try:
-            return json.dumps(self._worker.do(self._task, part, self._noise))
+            key = Path(self.work) / _KEY
+            noise = KeyedNoise(bytes.fromhex(key.read_text(encoding="ascii"))) if key.exists() else None
+            return json.dumps(_loaded(self.work, self.job).do(self.task, part, noise))
         except Exception as error:
             return json.dumps(fault(error))
+
+
+@lru_cache(maxsize=1)
+def _loaded(work: str, job: str) -> Worker:
+    """The worker of this process, as long as it works for the same job."""
+    return Worker(Path(work))
 
 
 class RayEngine:
@@ -60,6 +85,7 @@ class RayEngine:
 
     def __init__(self, workers: int, address: str | None) -> None:
         self._workers, self._address = workers, address
+        self._job = secrets.token_hex(8)
         self._started = False
 
     def __enter__(self) -> Self:
@@ -72,7 +98,7 @@ class RayEngine:
     def _connect(self, ray: Any) -> None:
         if self._address is not None:
             _check_answers(self._address)
-        variables = {**dict.fromkeys(_THREADS, "1"), "RAY_USAGE_STATS_ENABLED": "0"}
+        variables = {**ARROW, **dict.fromkeys(_THREADS, "1"), "RAY_USAGE_STATS_ENABLED": "0"}
         try:
             if self._address is not None:
                 ray.init(self._address, log_to_driver=False, logging_level=_ERRORS, runtime_env={"env_vars": variables})
@@ -122,28 +148,41 @@ class RayEngine:
         import ray.data  # noqa: PLC0415 - an extra
 
         logging.getLogger("ray.data").setLevel(_ERRORS)  # which takes no notice of `logging_level`
-        ray.data.DataContext.get_current().enable_progress_bars = False
         rows = [{"part": json.dumps(part)} for part in parts]
-        found = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(
-            PartRelease,
-            fn_constructor_kwargs={"work": str(work), "task": task},
-            batch_size=1,
-            batch_format="pyarrow",
-            compute=ray.data.ActorPoolStrategy(size=min(self._workers, len(rows))),
-            num_cpus=1,
-        )
         try:
-            for row in found.iter_rows():
-                answer = json.loads(row["found"])
-                if "error" in answer:
-                    raise LowtideError(answer["error"])
-                yield answer
+            with _settings(ray.data.DataContext.get_current(), _DATA):
+                found = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(
+                    PartRelease(str(work), task, self._job),
+                    batch_size=1,
+                    batch_format="pyarrow",
+                    num_cpus=1,
+                    concurrency=self._workers,
+                    max_retries=_TRIES - 1,
+                )
+                for row in found.iter_rows():
+                    answer = json.loads(row["found"])
+                    if "error" in answer:
+                        raise LowtideError(answer["error"])
+                    yield answer
         except ray.exceptions.RayError as error:
             raise LowtideError(
                 f"a worker of Ray was lost ({type(error).__name__}), probably for want of memory, or because it does "
                 "not see the files; use fewer workers or smaller shards, and check that every machine has Lowtide and "
                 "the same paths"
             ) from None
+
+
+@contextlib.contextmanager
+def _settings(context: Any, ours: Mapping[str, Any]) -> Iterator[None]:
+    """Settings of Ray Data until the block ends, which a program that uses Ray Data itself has otherwise."""
+    theirs = {name: getattr(context, name) for name in ours}
+    try:
+        for name, value in ours.items():
+            setattr(context, name, value)
+        yield
+    finally:
+        for name, value in theirs.items():
+            setattr(context, name, value)
 
 
 @contextlib.contextmanager

@@ -1,12 +1,13 @@
 """A release in parts: shards made by any engine, each whole or not there, put together in order.
 
-While a release is under way, its shards lie in a folder `NAME.unfinished` beside the target, with a manifest that is
-written anew after each of them. A shard that is in the manifest is whole and is not done again. What is private, such
-as ids, lies there too, and the folder can be read by its owner only.
+While a release is under way, its shards lie in a folder `NAME.unfinished` beside the target, with a list to which each
+is added when it is done. A shard that is in the list is whole and is not done again. What is private, such as ids, lies
+there too, and the folder can be read by its owner only.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -31,6 +32,7 @@ from lowtide.progress import progress_bar
 from lowtide.remote import RemotePath
 
 NAME = "manifest.json"
+_DONE = "done.jsonl"  # one line for each shard: a list of thousands is not written anew for every one of them
 _FORMAT, _VERSION = "lowtide-shards", 1
 _OWNER = 0o700
 ENGINES = ("local", "ray")
@@ -96,14 +98,14 @@ class Unfinished:
         self._job = job
         try:
             self.place.mkdir(mode=_OWNER, exist_ok=True)
-            found = self._read()
+            found, done = self._read(), self._read_done()
             if found is None or found["job"] != job:
-                if found is not None and found["shards"]:
+                if found is not None and done:
                     note(f"{self.place} holds shards of another plan, key or source; they are made anew")
                 self._clear()
             else:
                 self._mark = found.get("key")
-                self._keep(found["shards"])
+                self._keep(done)
             for name in ("shards", "private", "laid-out"):
                 (self.place / name).mkdir(mode=_OWNER, exist_ok=True)
             self._write()
@@ -117,7 +119,15 @@ class Unfinished:
             return None
         return found if isinstance(found, dict) and found.get("format") == _FORMAT else None
 
-    def _keep(self, shards: list[Mapping[str, Any]]) -> None:
+    def _read_done(self) -> list[Mapping[str, Any]]:
+        """The shards of the list; of a program that was killed, its last line may be cut short."""
+        found: list[Mapping[str, Any]] = []
+        with contextlib.suppress(OSError, ValueError):
+            for line in (self.place / _DONE).read_text(encoding="utf-8").splitlines():
+                found.append(json.loads(line))
+        return found
+
+    def _keep(self, shards: Sequence[Mapping[str, Any]]) -> None:
         """Take over the shards that are as they were written, and remove all else."""
         for entry in shards:
             folder = self.shard(entry["number"])
@@ -139,6 +149,7 @@ class Unfinished:
             note(f"the shards of {self.place} were drawn with another key; they are made anew")
             self.shards = {}
         self._mark = mark
+        self._write()
 
     def shard(self, number: int) -> Path:
         """The folder of what a part releases."""
@@ -151,16 +162,20 @@ class Unfinished:
     def add(self, entry: Mapping[str, Any]) -> None:
         """Enter a shard that is whole."""
         self.shards[entry["number"]] = entry
-        self._write()
+        try:
+            with (self.place / _DONE).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(entry) + "\n")
+        except OSError as error:
+            raise cannot_write(self.place, error) from error
 
     def keep_only(self, marks: Mapping[int, str]) -> None:
         """Forget shards of parts that the source no longer has."""
         self.shards = {number: entry for number, entry in self.shards.items() if number in marks}
-        self._write()
 
     def _write(self) -> None:
-        entries = [self.shards[number] for number in sorted(self.shards)]
-        content = {"format": _FORMAT, "version": _VERSION, "job": self._job, "key": self._mark, "shards": entries}
+        """Write which job this is, and the list as it stands."""
+        content = {"format": _FORMAT, "version": _VERSION, "job": self._job, "key": self._mark}
+        write_whole(self.place / _DONE, "".join(json.dumps(entry) + "\n" for entry in self.shards.values()))
         write_whole(self.place / NAME, json.dumps(content) + "\n")
 
     def publish(self, folder: Path, plan_digest: str) -> None:

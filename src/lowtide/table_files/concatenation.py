@@ -13,7 +13,8 @@ import gzip
 import io
 import shutil
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -98,13 +99,16 @@ def _footer(path: Path) -> Tree:
     length = _length(path)
     with path.open("rb") as file:
         file.seek(-8 - length, io.SEEK_END)
-        return _read_struct(io.BytesIO(file.read(length)))
+        return _read_struct(iter(file.read(length)))
 
 
-def _read_varint(file: IO[bytes]) -> int:
-    value = shift = 0
+def _read_varint(footer: Iterator[int]) -> int:
+    value = next(footer)
+    if value < 0x80:
+        return value
+    value, shift = value & 0x7F, 7
     while True:
-        byte = file.read(1)[0]
+        byte = next(footer)
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value
@@ -118,8 +122,8 @@ def _write_varint(file: IO[bytes], value: int) -> None:
     file.write(bytes([value]))
 
 
-def _read_number(file: IO[bytes]) -> int:
-    value = _read_varint(file)
+def _read_number(footer: Iterator[int]) -> int:
+    value = _read_varint(footer)
     return value >> 1 ^ -(value & 1)
 
 
@@ -127,19 +131,19 @@ def _write_number(file: IO[bytes], value: int) -> None:
     _write_varint(file, value << 1 if value >= 0 else (-value << 1) - 1)
 
 
-def _read_value(file: IO[bytes], kind: int) -> Any:
+def _read_value(footer: Iterator[int], kind: int) -> Any:
     if kind in _VARIABLE:
-        return _read_number(file)
+        return _read_number(footer)
     if kind == _BINARY:
-        return file.read(_read_varint(file))
+        return bytes(islice(footer, _read_varint(footer)))
     if kind == _LIST:
-        head = file.read(1)[0]
+        head = next(footer)
         size, inner = head >> 4, head & 0x0F
-        size = _read_varint(file) if size == 15 else size
-        return inner, [_read_value(file, inner) for _ in range(size)]
+        size = _read_varint(footer) if size == 15 else size
+        return inner, [_read_value(footer, inner) for _ in range(size)]
     if kind == _STRUCT:
-        return _read_struct(file)
-    return file.read(8 if kind == _DOUBLE else 1)  # booleans in lists, bytes and doubles stay as they are
+        return _read_struct(footer)
+    return bytes(islice(footer, 8 if kind == _DOUBLE else 1))  # booleans in lists, bytes and doubles stay as they are
 
 
 def _write_value(file: IO[bytes], kind: int, value: Any) -> None:
@@ -161,12 +165,12 @@ def _write_value(file: IO[bytes], kind: int, value: Any) -> None:
         file.write(value)
 
 
-def _read_struct(file: IO[bytes]) -> Tree:
+def _read_struct(footer: Iterator[int]) -> Tree:
     found, number = Tree(), 0
-    while head := file.read(1)[0]:
+    while head := next(footer):
         step, kind = head >> 4, head & 0x0F
-        number = number + step if step else _read_number(file)
-        found[number] = (kind, None if kind in (_TRUE, _FALSE) else _read_value(file, kind))
+        number = number + step if step else _read_number(footer)
+        found[number] = (kind, None if kind in (_TRUE, _FALSE) else _read_value(footer, kind))
     return found
 
 

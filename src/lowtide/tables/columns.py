@@ -351,7 +351,9 @@ def from_text(leakage: Sequence[str], column: Any, *, other: str | None = None) 
     nulls = [missing(column), *([np.nan] if column.implementation.is_pandas_like() else [])]
     known: dict[str, Any] = {str(null): null for null in nulls}
     reserved = set(known)
-    for value in [*_listed(column), *column.to_list()]:
+    # Of objects, 1 and 1.0 are the same to `unique`, and print differently.
+    values = column if column.dtype == nw.Object else column.unique()
+    for value in [*_listed(column), *values.to_list()]:
         first = known.setdefault(str(value), value)
         if str(value) not in reserved and (type(value) is not type(first) or value != first):
             raise LowtideError(

@@ -19,7 +19,7 @@ from lowtide.tables.cells import scatter
 from lowtide.tables.codes import CodedColumn
 from lowtide.tables.filling import ColumnFill
 from lowtide.tables.frequencies import Frequencies
-from lowtide.tables.redrawing import RedrawColumns, RedrawnRows
+from lowtide.tables.redrawing import ROWS_AT_ONCE, RedrawColumns, RedrawnRows
 from lowtide.types import Bools, Floats, Ints
 
 
@@ -117,13 +117,17 @@ class RedrawPolicy:
             ids: one value per row that stays with the row.
             counts: of the whole file that the rows are part of; by default the rows are all there is.
         """
-        codes = self.codes(x)
+        frame = nw.from_native(x, eager_only=True)
         if counts is None:
             counts = self.counted()
-            counts.add(codes)
-        own, rows = self.secret.read(secret), row_ids(ids, len(codes))
-        found = self.columns.release(codes, counts, own, rows, noise)
-        found = filled(found, codes, self.fill, rows, noise)
+            counts.add(self.codes(frame))
+        own, rows, pieces = self.secret.read(secret), row_ids(ids, len(frame)), []
+        for start in range(0, max(1, len(frame)), ROWS_AT_ONCE):
+            piece = slice(start, start + ROWS_AT_ONCE)
+            codes = self.codes(frame[piece])
+            found = self.columns.release(codes, counts, own[piece], rows[piece], noise)
+            pieces.append(filled(found, codes, self.fill, rows[piece], noise))
+        found = RedrawnRows(*map(np.concatenate, zip(*pieces, strict=True)))
         changed = changed_features(found.changed, self.groups, len(self.features))
         return write_codes(self.columns.coded, x, found), changed
 
@@ -172,7 +176,10 @@ def codes_of(coded: tuple[CodedColumn, ...], frame: Any) -> Floats:
     """(n, columns) the codes of a data frame of any library."""
     held = nw.from_native(frame, eager_only=True)
     own = {str(name): name for name in held.columns}
-    return np.column_stack([one.read(held.get_column(own[one.name])) for one in coded])
+    codes = np.empty((len(held), len(coded)))
+    for j, one in enumerate(coded):
+        codes[:, j] = one.read(held.get_column(own[one.name]))
+    return codes
 
 
 def write_codes(coded: tuple[CodedColumn, ...], frame: Any, found: RedrawnRows) -> Any:

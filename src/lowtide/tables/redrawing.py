@@ -30,7 +30,7 @@ _FOLDS = 5
 PROPOSALS = 64  # the most
 _GOLDEN = 0.6180339887498949  # multiples of it spread evenly over (0, 1)
 _MANY_COPIES = 5  # of a row and its class: then they are in all folds
-_ROWS_AT_ONCE = 20_000
+ROWS_AT_ONCE = 16_384
 _MANY_ROWS = 60_000  # so many leave little for a second pass to do, and take long
 
 
@@ -256,14 +256,14 @@ class _Rows:
         own, asked = list(step.columns), self.question(step.columns)
         name = " + ".join(self.coded[j].name for j in own)
         with one_thread():
-            for start in range(0, len(self.codes), _ROWS_AT_ONCE):
-                rows = np.arange(start, min(start + _ROWS_AT_ONCE, len(self.codes)))
+            for start in range(0, len(self.codes), ROWS_AT_ONCE):
+                rows = slice(start, start + ROWS_AT_ONCE)
                 part = asked.take(rows)
                 draw = drawing(noise, name, self.ids[rows], part.codes)
                 codes, classes, self.spent[rows] = step.apply(
                     part, self.secret[rows], self.fold[rows], self.spent[rows], draw, self.width, self.counts
                 )
-                self.codes[rows[:, None], own], self.classes[rows[:, None], own] = codes, classes
+                self.codes[rows, own], self.classes[rows, own] = codes, classes
         self.past += own
 
 

@@ -250,6 +250,7 @@ class TableJob:
         if not isinstance(self._plan.hider.policy, RedrawPolicy):
             return None
         counts, unknown = count_values(self._read(), self._plan)
+        pa.default_memory_pool().release_unused()
         refuse_unknown(unknown)
         return counts
 

@@ -68,6 +68,10 @@ def secret_texts(column: Any) -> list[str]:
         array = pc.cast(array, kind.value_type)
     if pa.types.is_temporal(array.type) or pa.types.is_decimal(array.type):
         array = pc.cast(array, pa.string())
+    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):  # one object for each value, not row
+        encoded = pa.chunked_array(array).combine_chunks().dictionary_encode(null_encoding="encode")
+        texts = [str(value) for value in encoded.dictionary.to_pylist()]
+        return [texts[place] for place in encoded.indices.to_pylist()]
     return [str(value) for value in array.to_pylist()]
 
 
