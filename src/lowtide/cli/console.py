@@ -193,10 +193,11 @@ def check_outputs(
     folders = folders or {}
     inputs = {name: path for name, path in reads.items() if isinstance(path, Path)}
     taken: dict[str, Path] = {}
+    for option in sorted({**files, **folders}, key=lambda name: not name.startswith("--")):  # what the user wrote
+        refuse_url(option, {**files, **folders}[option])
     for option, path in {**files, **folders}.items():
         if path is None or str(path) == "-":
             continue
-        refuse_url(option, path)
         for name, read in inputs.items():
             if _same(path, read):
                 raise LowtideError(f"{option} would overwrite {path}, which is the {name}; give it another name")

@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 from lowtide.errors import LowtideError
 from lowtide.images.files import FORMATS, NOT_AN_IMAGE, holds, is_image
 from lowtide.places import Place
-from lowtide.remote import RemotePath
 from lowtide.table_files.formats import existing, find_column
 from lowtide.table_files.reading import read
 
@@ -248,7 +247,7 @@ def take_rows(labels: pa.Table, rows: ArrayLike) -> pa.Table:
 
 def _walk(root: Place) -> list[str]:
     """All files below a folder in order, but hidden ones; links are followed unless they lead back up."""
-    if isinstance(root, RemotePath):
+    if not isinstance(root, Path):
         return sorted(name for name in root.walk() if not name.lower().endswith(_CLUTTER))
     found: list[str] = []
     for place, folders, names in os.walk(root, onerror=_unreadable, followlinks=True):
