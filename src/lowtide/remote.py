@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import io
 import os
 import re
@@ -230,12 +231,15 @@ class RemotePath:
         return None if found is None else int(found)
 
     def identity(self) -> list[Any]:
-        """What tells whether it is still the file it was: size, and time, hash or version.
+        """What tells whether it is still the file it was: size, and time, hash or version; and which query it is of.
 
-        A server that says none of these may give something else every time, so that no two answers are the same.
+        A server that says none of these may give something else every time, so that no two answers are the same. Of the
+        query, which may hold credentials, there is only a digest.
         """
         marks = sorted((name, str(value)) for name, value in self._info.items() if _MARKS.search(name) and value)
-        return [str(self), self.size, *map(list, marks or [("unknown", secrets.token_hex(8))])]
+        queries = "".join(part.partition("?")[2] for part in self._url.split("::"))
+        asked = [hashlib.sha256(queries.encode()).hexdigest()] if queries else []
+        return [str(self), self.size, *map(list, marks or [("unknown", secrets.token_hex(8))]), *asked]
 
     def read_bytes(self) -> bytes:
         """All of a file, in memory."""
