@@ -3,6 +3,7 @@
 import os
 import pickle
 import sys
+import tempfile
 import zipfile
 
 import pyarrow as pa
@@ -10,9 +11,20 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
-from lowtide import LowtideError, audit, plan, scan
+from lowtide import LowtideError, audit, places, plan, scan
 from lowtide.files import sha256_of, write_whole
-from lowtide.places import _COPIES, as_place, identity, local, place_of, place_told, private_copies, refuse_url, told
+from lowtide.places import (
+    _COPIES,
+    _OPEN_FILES,
+    as_place,
+    identity,
+    local,
+    place_of,
+    place_told,
+    private_copies,
+    refuse_url,
+    told,
+)
 from lowtide.remote import RemotePath, shown
 from lowtide.table_files.reading import read, schema_of
 from lowtide.table_files.several import files_of
@@ -101,33 +113,53 @@ def test_of_parquet_only_what_is_needed_is_read(tmp_path, serve):
     assert sum(int(last) - int(first) + 1 for first, last in ranges) < 70_000 < place.size
 
 
-def test_a_copy_is_private_and_goes(tables, serve):
-    with serve(tables) as (address, asked):
-        first, second = (place_of(f"{address}/v/v{number}.csv") for number in (0, 1))
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """Where temporary files go."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+@pytest.mark.skipif(not _OPEN_FILES.exists(), reason="open files are not paths on this system")
+def test_a_copy_has_no_name(tables, serve, temporary):
+    with serve(tables) as (address, asked), private_copies():
+        place = place_of(f"{address}/v/v0.csv")
+        copy = local(place)
+        with copy.open("rb") as one, copy.open("rb") as other:  # each with a place of its own
+            assert one.read() == other.read() == (tables / "v" / "v0.csv").read_bytes()
+        assert copy.stat().st_mode & 0o077 == 0
+        assert list(temporary.iterdir()) == []
+        assert (local(place), len(asked)) == (copy, 1)
+        assert local(place_of(f"{address}/v/v1.csv")).read_bytes() == (tables / "v" / "v1.csv").read_bytes()
+
+
+def test_elsewhere_a_copy_is_private_and_goes(tables, serve, temporary, monkeypatch):
+    monkeypatch.setattr(places, "_OPEN_FILES", tables / "nowhere")
+    with serve(tables) as (address, _):
         with private_copies():
-            copy = local(first)
-            assert copy.read_bytes() == (tables / "v" / "v0.csv").read_bytes()
-            assert copy.parent.stat().st_mode & 0o777 == 0o700
-            assert local(first) == copy
-            assert len(asked) == 1
-            assert local(second).exists()
-            assert not copy.parent.exists()  # one at a time
-            copy = local(second)
-        assert not copy.parent.exists()
+            copies = [local(place_of(f"{address}/v/v{number}.csv")) for number in (0, 1)]
+            assert [copy.exists() for copy in copies] == [False, True]  # one at a time
+            assert copies[1].parent.stat().st_mode & 0o777 == 0o700
+        assert list(temporary.iterdir()) == []
+        with pytest.raises(LowtideError, match="there is no file"):
+            local(place_of(f"{address}/none.csv"))
+        assert list(temporary.iterdir()) == []
 
 
-def test_a_copy_goes_when_the_verb_is_interrupted(tables, serve, monkeypatch):
-    held = []
+def test_a_copy_goes_when_the_verb_is_interrupted(tables, serve, temporary, monkeypatch):
+    monkeypatch.setattr(places, "_OPEN_FILES", tables / "nowhere")
 
     def interrupted(*_, **__):
-        held.append(local(place_of(f"{address}/v/v0.csv")))
-        assert held[0].exists()
+        local(place_of(f"{address}/v/v0.csv"))
+        assert len(list(temporary.iterdir())) == 1
         raise KeyboardInterrupt
 
     monkeypatch.setattr("lowtide.tables.modality.TableModality.open", interrupted)
     with serve(tables) as (address, _), pytest.raises(KeyboardInterrupt):
         scan(f"{address}/v/v0.csv", "town")
-    assert not held[0].parent.exists()
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_changed_file_is_another_file(tables, tmp_path, serve):

@@ -2,7 +2,7 @@
 
 Only what a user gives to a verb is taken for a URL (`place_of`); a text elsewhere is a path. Parquet files are read by
 ranges and images one by one, and neither is kept. A file that is read more than once, such as a CSV file, is copied
-into a folder that only its owner may read; one at a time, and the last goes when the verb ends.
+into a temporary file that nobody else may read; one at a time, and the last goes when the verb ends.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from lowtide.remote import CHAINED, PROTOCOL, RemotePath
 
 _WRITTEN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a `Path` has one slash where a URL has two
 _LOCAL = "file://"
+_OPEN_FILES = Path("/proc/self/fd")  # of Linux; to open one of these is to open the file anew
 
 Place = Path | RemotePath
 AnyPlace = str | os.PathLike[str] | RemotePath
@@ -91,31 +92,39 @@ def refuse_url(what: str, path: str | os.PathLike[str] | None) -> None:
 
 
 class _Copies(threading.local):
-    """The copy of the file that was asked for last, in a folder that only its owner may read."""
+    """The copy of the file that was asked for last, which nobody else may read.
+
+    Where the system shows open files as paths, it has no name, and so it is gone with its process, however that ends.
+    """
 
     def __init__(self) -> None:
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._held: tuple[list[str], Path] | None = None
+        self._remove = contextlib.ExitStack()
 
     def of(self, place: RemotePath) -> Path:
         """The copy of a file, made unless it is there."""
         if self._held is None or self._held[0] != place.plain:
             self.forget()
-            self._folder = tempfile.TemporaryDirectory(prefix="lowtide-")  # which is removed with the process, too
-            copy = Path(self._folder.name) / (place.name or "data")
-            try:
+            with contextlib.ExitStack() as stack:  # which removes what was begun, should the file not come
+                copy = _new_file(stack)
                 place.copy_to(copy)
-            except BaseException:
-                self.forget()
-                raise
+                self._remove = stack.pop_all()
             self._held = place.plain, copy
         return self._held[1]
 
     def forget(self) -> None:
         """Remove the copy."""
-        if self._folder is not None:
-            self._folder.cleanup()
-        self._folder = self._held = None
+        self._held = None
+        self._remove.close()
+
+
+def _new_file(stack: contextlib.ExitStack) -> Path:
+    """Where a file can be written and read by its owner, until the stack is closed."""
+    file = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
+    nameless = _OPEN_FILES / str(file.fileno())
+    if nameless.exists():
+        return nameless
+    return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lowtide-"))) / "copy"
 
 
 _COPIES = _Copies()
