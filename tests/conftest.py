@@ -1,10 +1,14 @@
-"""Settings shared by all tests, and a browser for those that ask how wide a page is."""
+"""Settings shared by all tests, a web server, and a browser for those that ask how wide a page is."""
 
+import functools
 import html
+import http.server
 import os
 import re
 import shutil
 import subprocess
+import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -106,3 +110,52 @@ def playwright():
 
     with sync_playwright() as started:
         yield started
+
+
+class WholeFiles(http.server.SimpleHTTPRequestHandler):
+    """Gives whole files, as Python's own server does, and keeps what it was asked."""
+
+    def __init__(self, *about, asked, **where):
+        self._asked = asked
+        super().__init__(*about, **where)
+
+    def log_message(self, *_):
+        self._asked.append((self.command, self.path, self.headers.get("Range")))
+
+
+class Ranges(WholeFiles):
+    """Gives ranges of files, too."""
+
+    def do_GET(self):
+        said = self.headers.get("Range")
+        if said is None:
+            return super().do_GET()
+        content = Path(self.translate_path(self.path)).read_bytes()
+        first, last = map(int, said.removeprefix("bytes=").split("-"))
+        some = content[first : last + 1]
+        self.send_response(206)
+        self.send_header("Content-Range", f"bytes {first}-{first + len(some) - 1}/{len(content)}")
+        self.send_header("Content-Length", str(len(some)))
+        self.end_headers()
+        return self.wfile.write(some)
+
+
+@pytest.fixture(scope="session")
+def serve():
+    """Serve a folder on this machine: the address of the server, and the list of what it was asked."""
+    pytest.importorskip("aiohttp")
+
+    @contextmanager
+    def served(folder, *, ranges=True):
+        asked = []
+        handler = functools.partial(Ranges if ranges else WholeFiles, asked=asked, directory=str(folder))
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            try:
+                yield f"http://127.0.0.1:{server.server_port}", asked
+            finally:
+                server.shutdown()
+                thread.join()
+
+    return served

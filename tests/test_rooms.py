@@ -17,6 +17,8 @@ ROOMS = (
     "interface",
     "protocols",
     "formatting",
+    "remote",
+    "places",
     "files",
     "progress",
     "training",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from lowtide.errors import LowtideError
+from lowtide.places import Place, refuse_url
 
 PRIVATE = 0o600  # rights of a file that stays inside: plans, keys, and lists of what was hidden where
 _PRIVATE_FOLDER = 0o700
@@ -41,7 +42,7 @@ def whole_file(path: str | os.PathLike[str], *, rights: int | None = None, new: 
         rights: of the file; by default those of the file that is replaced, or what the umask leaves.
         new: refuse to replace anything.
     """
-    place = Path(os.path.realpath(path))
+    place = _target(path)
     if place.is_dir():
         raise LowtideError(f"cannot write {os.fspath(path)}: it is a folder; give the name of a file")
     try:
@@ -58,6 +59,12 @@ def whole_file(path: str | os.PathLike[str], *, rights: int | None = None, new: 
         with contextlib.suppress(OSError):  # of a file that is given up
             file.close()
         partial.unlink(missing_ok=True)
+
+
+def _target(path: str | os.PathLike[str]) -> Path:
+    """Where something is written, with links followed; refuses a URL."""
+    refuse_url("what is to be written", path)
+    return Path(os.path.realpath(path))
 
 
 def _open_partial(place: Path, rights: int) -> tuple[Path, IO[bytes]]:
@@ -152,7 +159,7 @@ def whole_path(path: str | os.PathLike[str], *, replace: bool = False) -> Iterat
             so that an interruption never leaves less than one whole folder.
     """
     # `--save .` names the working folder; only its full path can be moved.
-    target = Path(os.path.realpath(path))
+    target = _target(path)
     try:
         work = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part"))
     except OSError as error:
@@ -187,7 +194,7 @@ class Staging:
     """
 
     def __init__(self, target: str | os.PathLike[str]) -> None:
-        self._target = Path(os.path.realpath(target))
+        self._target = _target(target)
         self._staged: dict[Path, Path] = {}
         self._new: set[Path] = set()
         self._old: dict[Path, Path] = {}
@@ -332,7 +339,7 @@ def write_folder(
     """
     check_replaceable(path, ours=ours, names=names)
     try:
-        Path(os.path.realpath(path)).parent.mkdir(parents=True, exist_ok=True)
+        _target(path).parent.mkdir(parents=True, exist_ok=True)
         with whole_path(path, replace=True) as made:
             made.mkdir(_PRIVATE_FOLDER if private else 0o777)
             for name, content in files.items():
@@ -376,14 +383,18 @@ def regular(path: str | os.PathLike[str]) -> Path:
     raise LowtideError(f"{os.fspath(path)} is a pipe or a device, not a file; save what it gives to a file first")
 
 
-def sha256_of(path: Path) -> str:
+def sha256_of(path: Place) -> str:
     """The hash of a file; of a folder, that of the names and hashes of its files in the order of their names.
 
     It is what the card of a release carries, whatever kind of data it is about.
     """
     if not path.is_dir():
-        with regular(path).open("rb") as file:
+        with (regular(path) if isinstance(path, Path) else path).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    files = {entry.relative_to(path).as_posix(): entry for entry in path.rglob("*") if entry.is_file()}
+    files: dict[str, Place]
+    if isinstance(path, Path):
+        files = {entry.relative_to(path).as_posix(): entry for entry in path.rglob("*") if entry.is_file()}
+    else:
+        files = {name: path / name for name in path.walk()}
     listing = "".join(f"{sha256_of(files[name])}  {name}\n" for name in sorted(files))
     return hashlib.sha256(listing.encode("utf-8", "surrogateescape")).hexdigest()

@@ -4,7 +4,6 @@ The command line calls these functions and adds nothing but printing. A verb ope
 place, writes. What differs between kinds of data is asked of their `Modality`.
 """
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -34,6 +33,7 @@ from lowtide.engines.releasing import Scale, release_in_parts
 from lowtide.errors import LowtideError, LowtideTypeError, note
 from lowtide.files import Staging
 from lowtide.options import read_options
+from lowtide.places import given_place, is_place, private_copies
 from lowtide.protocols import Dataset, Locks, Matched, Modality
 from lowtide.report.results import ResultReport, reported_audit, reported_plan
 from lowtide.table_files.sampling import sampled_words
@@ -45,6 +45,7 @@ __all__ = ["audit", "kind_of", "outputs_of", "plan", "release", "scan", "verify"
 _COMMON = ("kept", "epsilon", "delta", "lam", "certify", "strict")  # options of a plan of any kind
 
 
+@private_copies()
 def scan(
     data: Any,
     secret: Any,
@@ -60,7 +61,7 @@ def scan(
     """What leaks: how much the data tells about the secret, and which features tell it.
 
     Args:
-        data: a path (a table, a folder of images or texts), a data frame, an array, images, or a list of texts.
+        data: a path or URL (table files, a folder of images or texts), a data frame, an array, images or texts.
         secret: the name of its column, or its values, one per sample; of a table also the names of several columns,
             which are scanned together, as their product, and each by itself (`each` of the result).
         kind: the kind of data, where it is not obvious: `tables`, `images`, `texts`.
@@ -79,7 +80,7 @@ def scan(
     """
     check_device(device)
     spread = spread_over(workers, options.pop("engine", "local"), options.pop("address", None))
-    modality, said = _kind(data, "scan", kind, options)
+    modality, said = _kind(data := given_place(data), "scan", kind, options)
     opened = modality.open(data, secret, said, progress=progress)
     estimator = TIDE(modality.features(said), max_steps=steps, device=device, random_state=seed, progress=progress)
     with computing_on(device), spread:
@@ -93,6 +94,7 @@ def scan(
     return replace(found, writer=ResultReport(modality, title, opened, found, single=single, seed=seed))
 
 
+@private_copies()
 def plan(
     data: Any,
     secret: Any = None,
@@ -130,7 +132,7 @@ def plan(
     rules, steps, device = options.pop("policy_file", None), options.pop("steps", None), _device(options)
     secret, budgets = plan_budgets(rules, secret, budget, common.get("kept"))
     for_all = planned_budget(budgets, secret)
-    modality, said = _kind(data, "plan", options.pop("kind", None), options)
+    modality, said = _kind(data := given_place(data), "plan", options.pop("kind", None), options)
     opened = modality.open(data, secret, said, progress=progress)
     locks = modality.locks(opened, said, _listed("keep", keep), _listed("hide", hide))
     asked = {**common, **options, "budget": for_all, "mechanism": mechanism, "hide": hide, "secret": secret}
@@ -155,6 +157,7 @@ def plan(
     return reported_plan(Plan(modality.name, opened.secret, layout, hidden), opened)
 
 
+@private_copies()
 def release(
     data: Any,
     plan: Plan | str | Path,
@@ -173,9 +176,9 @@ def release(
     """Write the hidden data and its card. The secret is left out, always.
 
     Args:
-        data: a file, a folder or a pattern of files of the layout the plan was made for; or an object of that kind.
+        data: a file, a folder or a pattern of files, by path or URL, as the plan was made for; or an object likewise.
         plan: a plan, or where one was saved.
-        out: where to write; needed for a file or a folder.
+        out: the path to write to, which every machine at work must see; needed for a file or a folder.
         ids: one value per sample that stays with it, where noise is drawn; of a table file the name of a column.
         secret: of images in memory under a plan with `redraw`, the values of the secret, one per image; they stay here.
         key_file: where the key of the noise is kept, made when it does not exist; never share it. By default
@@ -189,7 +192,7 @@ def release(
     """
     scale = Scale(workers, shards, options.pop("engine", "local"), options.pop("address", None))
     made = plan if isinstance(plan, Plan) else Plan.load(plan, signed_by=signed_by)
-    is_file = isinstance(data, (str, os.PathLike))
+    is_file = is_place(data := given_place(data))
     if is_file and ids is not None and isinstance(ids, str):
         options, ids = {**options, "ids": ids}, None
     said = _options(made.modality, "release", options)
@@ -203,8 +206,8 @@ def release(
     check_apart([data, plan, key_file], [Path(out), *card_paths(Path(out)).values(), *extra.values()])
     if scale.parted:
         how: dict[str, Any] = {"ids": ids, "key": (made, plan, key_file), "fresh": fresh_noise, "progress": progress}
-        return release_in_parts(Path(data), made, said, Path(out), scale, **how)
-    job = made.modality.release_job(Path(data), made, said, ids=ids, progress=progress)
+        return release_in_parts(data, made, said, Path(out), scale, **how)
+    job = made.modality.release_job(data, made, said, ids=ids, progress=progress)
     with Staging(out) as staging:
         noise = noise_of(made, plan, key_file, fresh=fresh_noise)
         shuffled = getattr(said, "shuffle", None)
@@ -217,6 +220,7 @@ def release(
     return Release(Path(out), card, made.modality.nouns, {"released": Path(out), **cards, **kept})
 
 
+@private_copies()
 def audit(
     release: Any,
     reference: Any = None,
@@ -236,14 +240,14 @@ def audit(
     """Attack a release with freshly retrained attackers, and say plainly what is left.
 
     Args:
-        release: the released file, folder or object.
+        release: the released file, folder or object; a path or URL, as `reference`.
         reference: what it was made from, the same samples (tables and texts: in the same order); of tables also in
             another order (`id="person"`), or rows of other people (`rows="other"`, `synthetic=True`).
         secret: the name of a column of the reference, or its values, one per sample. Several columns of a table are
             audited together, as their product, and each by itself (`each` of the result).
         utility: a column that the release should still predict, or its values.
         plan: the plan of the release, which the report then shows.
-        card: the card of the release; by default the one beside the file, if there is one.
+        card: the card of the release; by default the one beside the file, if there is one; not looked for at a URL.
         fail_above: the limit to keep: nats, `"0.03bits"`, or `"55%"`; of several secrets for all, or by name.
         attackers: who attacks: names, or scikit-learn classifiers; by default all of the kind.
         epsilon: ε of the divergence that attacks prove; `None` for none.
@@ -254,6 +258,7 @@ def audit(
             `release`, `kind`, the kind's own.
     """
     secret, rules = audit_rules(options, secret)
+    release, reference = given_place(release), given_place(reference)
     gates, known = read_gates(fail_above, secret), find_card(release, card)
     device, accepted = _device(options), tuple(_listed("accept", options.pop("accept", ())))
     costs = options.pop("costs", None)
@@ -265,8 +270,7 @@ def audit(
     data, unseen = matched.data, Unseen(_unseen(matched, attackers), accepted)
     with computing_on(device), spread:
         how: AttackOptions = {"attackers": attackers, "seed": seed, "progress": progress}
-        task = AuditTask(modality, known, epsilon, unseen, how)
-        found = audit_each(matched, task, gates=gates, rules=rules)
+        found = audit_each(matched, AuditTask(modality, known, epsilon, unseen, how), gates=gates, rules=rules)
     return reported_audit(found, modality, release, data, plan=made, card=known)
 
 
@@ -331,7 +335,7 @@ def verify(
 
 def kind_of(source: Any, verb: str, given: Mapping[str, Any]) -> Modality:
     """The kind of data that a verb would find in a source, in the light of the options that are given for it."""
-    return _kind(source, verb, None, given)[0]
+    return _kind(given_place(source), verb, None, given)[0]
 
 
 def _kind(source: Any, verb: str, kind: str | None, given: Mapping[str, Any]) -> tuple[Modality, Any]:

@@ -154,6 +154,36 @@ def test_parts_of_a_folder_are_the_same_files(kind, faces, image_plans, tmp_path
     assert not (tmp_path / "parts.unfinished").exists()
 
 
+@pytest.mark.parametrize("ranges", [True, False])
+def test_images_at_a_url_are_the_same_files(ranges, faces, image_plans, tmp_path, monkeypatch, serve):
+    monkeypatch.setattr(releasing, "PART_ROWS", 6)
+    release(faces, image_plans["gaussian"], tmp_path / "near", progress=False)
+    with serve(faces.parent, ranges=ranges) as (address, _):
+        for name, how in {"one": {}, "two": {"workers": 2}}.items():
+            release(f"{address}/{faces.name}/", image_plans["gaussian"], tmp_path / name, progress=False, **how)
+            assert same_folders(tmp_path / "near", tmp_path / name)
+
+
+def test_texts_at_a_url_are_the_same_files(posts, text_plans, tmp_path, serve, small_parts):
+    (tmp_path / "data").mkdir()
+    pq.write_table(posts, tmp_path / "data" / "posts.parquet", row_group_size=70)
+    for beast in ("OKAPI", "ZEBRA"):
+        (tmp_path / "data" / "files" / beast).mkdir(parents=True)
+        for row in posts.slice(0, 20).to_pylist():
+            if row["beast"] == beast:
+                (tmp_path / "data" / "files" / beast / f"{row['post']}.txt").write_text(row["body"])
+    release(tmp_path / "data" / "posts.parquet", text_plans["drop"], tmp_path / "near.csv", progress=False)
+    made = Plan.load(text_plans["drop"])
+    folder = replace(made, layout={"text": "text", "kept": ["file"]}, secret="label")
+    release(tmp_path / "data" / "files", folder, tmp_path / "near-files.csv", progress=False)
+    with serve(tmp_path / "data") as (address, _):
+        for name, how in {"one": {}, "two": {"workers": 2}}.items():
+            release(f"{address}/posts.parquet", text_plans["drop"], tmp_path / f"{name}.csv", progress=False, **how)
+            assert (tmp_path / f"{name}.csv").read_bytes() == (tmp_path / "near.csv").read_bytes()
+        release(f"{address}/files/", folder, tmp_path / "far-files.csv", progress=False)
+    assert (tmp_path / "far-files.csv").read_bytes() == (tmp_path / "near-files.csv").read_bytes()
+
+
 def test_new_names_are_drawn_once(faces, image_plans, tmp_path, monkeypatch):
     monkeypatch.setattr(releasing, "PART_ROWS", 6)
     how = {"rename": True, "mapping": tmp_path / "names.csv", "png": True, "workers": 2}

@@ -42,6 +42,16 @@ def test_ray_releases_the_same_values(name, cluster, plans, file, whole, tmp_pat
     assert not (tmp_path / "shared.unfinished").exists()
 
 
+@pytest.mark.parametrize("ranges", [True, False])
+def test_ray_reads_urls(ranges, cluster, plans, file, whole, serve, tmp_path):
+    out = tmp_path / "shared"
+    with serve(file.parent, ranges=ranges) as (address, _):
+        release(
+            f"{address}/*.parquet", plans["noise"], out, ids="id", workers=2, shards=700, engine="ray", progress=False
+        )
+    assert read(out).equals(read(whole("noise").data))
+
+
 def test_a_folder_that_is_used_again_is_released_by_its_own_plan(cluster, plans, file, whole, tmp_path):
     """The processes of the cluster live on, and have the plan of the first release loaded."""
     out = tmp_path / "shared.parquet"

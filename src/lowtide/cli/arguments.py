@@ -17,6 +17,7 @@ import typer
 from lowtide import modalities
 from lowtide.cli.flags import JSON_HELP, argument, flag
 from lowtide.options import fields_of
+from lowtide.places import Place, place_of
 
 Run = Callable[[Any, dict[str, Any]], None]
 
@@ -51,13 +52,16 @@ def _hints(verb: type[Any]) -> list[tuple[dataclasses.Field[Any], Any]]:
 
 def _own_parameter(field: dataclasses.Field[Any], hint: Any) -> inspect.Parameter:
     about = field.metadata
+    # A path would lose a slash of a URL.
+    hint, parser = (str, place_of) if hint == Place else (hint, None)
     if about.get("argument"):
-        info: Any = typer.Argument(help=about["help"], metavar=about["metavar"])
+        info: Any = typer.Argument(help=about["help"], metavar=about["metavar"], parser=parser)
         left_out = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
         return _parameter(field.name, left_out, hint, info)
     name = about["flag"] or f"--{field.name.replace('_', '-')}"
     shown = about["shown"] if about["shown"] is not None else True
-    info = typer.Option(name, help=about["help"], metavar=about["metavar"], min=about["least"], show_default=shown)
+    how = {"metavar": about["metavar"], "min": about["least"], "show_default": shown, "parser": parser}
+    info = typer.Option(name, help=about["help"], **how)
     default = inspect.Parameter.empty if about.get("required") else field.default
     return _parameter(field.name, default, hint, info)
 
@@ -101,7 +105,10 @@ def _value(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-_DATA = "CSV, Parquet, Arrow/Feather or JSON lines, by its suffix; or a folder of images or texts"
+_DATA = (
+    "CSV, Parquet, Arrow/Feather or JSON lines, by its suffix; a folder or pattern of such files; or a folder of "
+    "images or texts: a path, or a URL such as s3://bucket/visits/*.parquet"
+)
 _POLICY_FILE = "limits to keep, such as lowtide.toml: "
 _ENGINE = "where it runs: processes of this machine, or a Ray cluster"
 _DEVICE = "where networks are trained; auto is the first of cuda, mps and cpu that is there"
@@ -125,7 +132,7 @@ class ScanArguments:
     Example: lowtide scan tweets.csv --text text --secret party --group author --save party.lowtide
     """
 
-    data: Path = argument(_DATA, "DATA")
+    data: Place = argument(_DATA, "DATA")
     secret: list[str] = flag(
         ..., "column to protect, of 2 to 100 values: never released (tables: repeat for several)", metavar="COLUMN"
     )
@@ -157,7 +164,7 @@ class PlanArguments:
     Example: lowtide plan tweets.csv --text text --secret party --group author --kept 0.8 --out tweets.lowtide
     """
 
-    data: Path = argument(_DATA, "DATA")
+    data: Place = argument(_DATA, "DATA")
     secret: list[str] | None = flag(
         None,
         "column to protect, of 2 to 100 values: never released (tables: repeat for several)",
@@ -218,7 +225,7 @@ class ReleaseArguments:
     Example: lowtide release faces/ --plan faces.lowtide --out shared/ --rename --mapping names.csv
     """
 
-    data: Path = argument(_DATA, "DATA")
+    data: Place = argument(_DATA, "DATA")
     plan: Path = flag(..., "made by `lowtide plan`", metavar="PLAN")
     out: Path = flag(..., "the release: a file, whose suffix is its format, or a folder of images")
     key_file: Path | None = flag(None, "key of the noise: never share it", metavar="FILE", shown="beside the plan")
@@ -247,8 +254,10 @@ class AuditArguments:
     Example: lowtide audit shared.csv --reference tweets.csv --text text --secret party --group author
     """
 
-    release: Path = argument("the released file or folder", "RELEASE")
-    reference: Path = flag(..., "the data before, the same samples (tables and texts: in the same order)")
+    release: Place = argument("the released file or folder, or its URL", "RELEASE")
+    reference: Place = flag(
+        ..., "the data before, or its URL: the same samples (tables and texts: in the same order)", metavar="DATA"
+    )
     secret: list[str] | None = flag(
         None, "column to protect (tables: repeat for several)", metavar="COLUMN", shown="that of --policy-file"
     )

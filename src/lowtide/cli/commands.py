@@ -157,7 +157,8 @@ def print_release(done: Release) -> None:
 
 def audit(said: arguments.AuditArguments, given: dict[str, Any]) -> None:
     """Audit, print, write what was asked for, and exit with 1 when the gate is not passed."""
-    beside = {f"{name} of the release": path for name, path in card_paths(said.release).items()}
+    cards = card_paths(said.release) if isinstance(said.release, Path) else {}
+    beside = {f"{name} of the release": path for name, path in cards.items()}
     reads = {"release": said.release, "reference": said.reference, "plan": said.plan, "card": said.card}
     check_outputs(
         {**reads, **beside, "policy file": said.policy_file, "costs": said.costs, **console.files_among(given)},

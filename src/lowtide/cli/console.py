@@ -22,6 +22,7 @@ from lowtide.cli import endings
 from lowtide.errors import LowtideError
 from lowtide.files import write_whole
 from lowtide.formatting import printable
+from lowtide.places import Place, refuse_url
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -175,7 +176,7 @@ def naming(option: str) -> Iterator[None]:
 
 
 def check_outputs(
-    reads: Mapping[str, Path | None],
+    reads: Mapping[str, Place | None],
     files: Mapping[str, Path | None],
     *,
     folders: Mapping[str, Path | None] | None = None,
@@ -190,8 +191,10 @@ def check_outputs(
         folders: folders to write into; they are made when they do not exist.
     """
     folders = folders or {}
-    inputs = {name: path for name, path in reads.items() if path is not None}
+    inputs = {name: path for name, path in reads.items() if isinstance(path, Path)}
     taken: dict[str, Path] = {}
+    for option in sorted({**files, **folders}, key=lambda name: not name.startswith("--")):  # what the user wrote
+        refuse_url(option, {**files, **folders}[option])
     for option, path in {**files, **folders}.items():
         if path is None or str(path) == "-":
             continue

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import html
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -27,7 +26,9 @@ from lowtide.errors import LowtideError, note
 from lowtide.files import PRIVATE, sha256_of, write_whole
 from lowtide.formatting import html_of, text_of, visible
 from lowtide.interface import Reported
+from lowtide.places import as_place, is_place
 from lowtide.protocols import Modality, Nouns, PlanView
+from lowtide.remote import RemotePath
 
 FORMAT = "lowtide-plan"
 VERSION = 5
@@ -235,14 +236,17 @@ def find_card(release: Any, card: ReleaseCard | str | Path | None) -> ReleaseCar
     """
     if isinstance(card, ReleaseCard):
         return card
-    if not isinstance(release, (str, os.PathLike)):
+    if not is_place(release):
         return None if card is None else ReleaseCard.load(card)
-    beside = card_paths(Path(release))["card.json"]
-    if card is None and not beside.is_file():
+    place = as_place(release)
+    beside = None if isinstance(place, RemotePath) else card_paths(place)["card.json"]
+    if card is None and beside is not None and beside.is_file():
+        card = beside
+    if card is None:
         note("no card beside the release, so no estimate to hold the attacks against")
         return None
-    found = ReleaseCard.load(card or beside)
-    if found.data_sha256 is not None and found.data_sha256 != sha256_of(Path(release)):
+    found = ReleaseCard.load(card)
+    if found.data_sha256 is not None and found.data_sha256 != sha256_of(place):
         note("the hash on the card is not that of this release: its estimate is of another one")
         return replace(found, bound=None)
     return found

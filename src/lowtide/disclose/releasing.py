@@ -16,6 +16,7 @@ from lowtide.disclose.plan_file import Plan, Release, card_paths
 from lowtide.errors import LowtideError, note
 from lowtide.files import Staging, sha256_of, write_whole
 from lowtide.interface import RowOrder
+from lowtide.places import refuse_url
 from lowtide.progress import progress_bar
 from lowtide.protocols import Changed, ReleaseJob
 
@@ -156,8 +157,9 @@ def noise_of(made: Plan, plan: Plan | str | Path, key_file: str | Path | None, *
 
 def check_apart(reads: Sequence[Any], writes: Sequence[Path]) -> None:
     """Refuse to write onto a file or folder that a release is made from."""
-    read = {os.path.realpath(path) for path in reads if isinstance(path, (str, os.PathLike))}
+    read = {os.path.realpath(path) for path in reads if isinstance(path, (str, Path))}
     for path in writes:
+        refuse_url("out", path)
         if os.path.realpath(path) in read:
             raise LowtideError(
                 f"the release would overwrite {path}, which it is made from; name another file or folder"

@@ -1,7 +1,8 @@
 """Ray as the engine: every process of the cluster loads the plan once and is given parts, as a dataset of Ray Data.
 
 Parts are read and shards written by our own reader and writer, so that what is released does not depend on the engine.
-Ray carries plain values only. The folder of the target and the source must be at the same path on every machine.
+Ray carries plain values only. The folder of the target must be at the same path on every machine, and so must the
+source, unless it is a URL.
 
 Parts are tasks, not calls of actors: a task takes a process that waits for work, while every actor starts one, which
 takes longer than releasing a million rows.

@@ -27,13 +27,16 @@ from lowtide.engines.working import IDS, LEARNT, Task, parted_kind, write_task
 from lowtide.errors import LowtideError, note, one_of
 from lowtide.files import Staging, cannot_write, sha256_of, write_whole
 from lowtide.interface import RowOrder
+from lowtide.places import Place
 from lowtide.progress import progress_bar
+from lowtide.remote import RemotePath
 
 NAME = "manifest.json"
 _DONE = "done.jsonl"  # one line for each shard: a list of thousands is not written anew for every one of them
 _FORMAT, _VERSION = "lowtide-shards", 1
 _OWNER = 0o700
 ENGINES = ("local", "ray")
+_WHERE = ("laid_out", "file", "source")  # of a part: where it is read, and not what it is
 PART_ROWS = 131_072  # of a part that becomes a piece of one file: two batches
 
 
@@ -238,7 +241,7 @@ def open_engine(scale: Scale) -> Engine:
 
 
 def release_in_parts(
-    source: Path,
+    source: Place,
     made: plan_file.Plan,
     options: Any,
     out: Path,
@@ -262,6 +265,8 @@ def release_in_parts(
         fresh: as for `noise_of`.
         progress: as for `release`.
     """
+    if isinstance(source, RemotePath) and source.is_of_this_process and (scale.workers > 1 or scale.engine != "local"):
+        raise LowtideError(f"{source} is in the memory of this process, and others do not see it; leave out workers")
     job = parted_kind(made.modality).parted_job(source, made, options, ids=ids)
     sharded = scale.shards is not None
     if sharded and out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -297,7 +302,7 @@ def _run(
         for part in job.parts(rows, laid_out, frozenset(done)):
             number = part["number"]
             names[number] = part["name"]
-            marks[number] = fingerprint(**{name: value for name, value in part.items() if name != "laid_out"})
+            marks[number] = fingerprint(**{name: value for name, value in part.items() if name not in _WHERE})
             if number not in done or done[number]["part"] != marks[number]:
                 yield part
 

@@ -21,6 +21,7 @@ from lowtide.disclose import noise as noises
 from lowtide.disclose import parted, plan_file, releasing
 from lowtide.errors import LowtideError, LowtideNote
 from lowtide.files import sha256_of
+from lowtide.places import private_copies
 from lowtide.protocols import Modality
 from lowtide.training import one_thread
 
@@ -64,7 +65,7 @@ class Worker:
 
     def do(self, task: Task, part: parted.Plain, noise: noises.KeyedNoise | None = None) -> dict[str, Any]:
         """Look through a part, or change it; what is to be known of it, as plain values."""
-        with one_thread(), warnings.catch_warnings():
+        with one_thread(), warnings.catch_warnings(), private_copies():
             warnings.simplefilter("ignore", LowtideNote)
             try:
                 return self._look(part) if task == "look" else self._change(part, noise)

@@ -8,7 +8,6 @@ import tempfile
 import zipfile
 import zlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from lowtide.errors import LowtideError
 from lowtide.images.files import Size, spread, to_image, to_pixels
 from lowtide.images.options import check_pixels
+from lowtide.places import Place, local
 from lowtide.table_files.formats import check_schema
 from lowtide.types import Ints, Pixels
 
@@ -82,7 +82,7 @@ class Archive:
     left_out: tuple[str, ...]
 
 
-def open_npz(path: Path, *, resize: Size | None = None, grey: bool = False, limit_bytes: int = GIB) -> Archive:
+def open_npz(path: Place, *, resize: Size | None = None, grey: bool = False, limit_bytes: int = GIB) -> Archive:
     """Open images and labels in an `.npz` file; nothing is ever unpickled.
 
     Args:
@@ -92,7 +92,7 @@ def open_npz(path: Path, *, resize: Size | None = None, grey: bool = False, limi
         limit_bytes: images of more bytes are unpacked to a temporary file, which vanishes with the last user of it.
     """
     try:
-        with zipfile.ZipFile(path) as packed:
+        with zipfile.ZipFile(local(path)) as packed:
             headers = _headers(packed)
             key = next((key for key in KEYS if key in headers), None)
             if key is None:
@@ -158,7 +158,7 @@ def _mapped(packed: zipfile.ZipFile, member: str) -> NDArray[Any]:
         return np.load(packed.extract(member, place), mmap_mode="r", allow_pickle=False)
 
 
-def _check(path: Path, key: str, array: NDArray[Any]) -> None:
+def _check(path: Place, key: str, array: NDArray[Any]) -> None:
     """Refuse arrays that are not images, or whose numbers could mean two things."""
     fits = array.ndim == 3 or (array.ndim == 4 and array.shape[3] in (1, 3))
     if not fits or 0 in array.shape:
@@ -182,7 +182,7 @@ def _check(path: Path, key: str, array: NDArray[Any]) -> None:
             )
 
 
-def _labels(path: Path, columns: dict[str, NDArray[Any]]) -> pa.Table:
+def _labels(path: Place, columns: dict[str, NDArray[Any]]) -> pa.Table:
     try:
         texts = {name: np.char.decode(values, "utf-8") for name, values in columns.items() if values.dtype.kind == "S"}
         table = pa.table({name: pa.array(values) for name, values in {**columns, **texts}.items()})

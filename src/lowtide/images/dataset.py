@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,9 +27,11 @@ from lowtide.images.options import ImageOptions, check_pixels
 from lowtide.images.redrawing import RedrawRegion
 from lowtide.interface import TextTable
 from lowtide.labels import check_secret_values, copy_note, near_copies, read_classes, refuse_copies
+from lowtide.places import AnyPlace, Place, as_place, is_place
 from lowtide.progress import progress_bar
 from lowtide.protocols import Dataset, Locks, Matched, PlanView
-from lowtide.table_files.formats import FORMATS, AnyPath, existing, find_column
+from lowtide.remote import RemotePath
+from lowtide.table_files.formats import FORMATS, existing, find_column
 from lowtide.table_files.several import holds_tables
 from lowtide.types import Bools
 
@@ -39,7 +40,7 @@ _MOST = 3  # sizes in a sentence
 
 
 def open_images(
-    path: AnyPath,
+    path: AnyPlace,
     *,
     resize: tuple[int, int] | None = None,
     strict: bool = False,
@@ -64,7 +65,7 @@ def open_images(
         thorough: decode every file once.
         progress: whether to draw a progress bar; by default only on a terminal.
     """
-    place = Path(path)
+    place = as_place(path)
     for name, value in zip(("width", "height"), resize or (), strict=False):
         count(f"the {name} to resize to", value, 1)
     if resize is not None:
@@ -75,7 +76,7 @@ def open_images(
         raise LowtideError(f"{place} is not a folder of images or an .npz file; check the path")
     listing = list_folder(place)
     look_at = partial(_look, place, thorough=thorough, resized=resize is not None)
-    headers = _look_at(look_at, listing.names, thorough=thorough, progress=progress)
+    headers = _look_at(look_at, listing.names, spread_out=thorough or isinstance(place, RemotePath), progress=progress)
     bad: dict[str, list[str]] = {}
     for name, header in zip(listing.names, headers, strict=True):
         if isinstance(header, str):
@@ -98,7 +99,7 @@ def open_images(
     return ImageFolder(place, listing.layout, names, labels, skipped, source, rows, listing.folder, listing.label_file)
 
 
-def _open_archive(place: Path, *, resize: Size | None, strict: bool, grey: bool) -> ImageFolder:
+def _open_archive(place: Place, *, resize: Size | None, strict: bool, grey: bool) -> ImageFolder:
     archive = open_npz(place, resize=resize, grey=grey)
     skipped = Skipped({NO_LABELS: archive.left_out} if archive.left_out else {})
     rows = np.arange(len(archive.images))
@@ -109,33 +110,33 @@ def _open_archive(place: Path, *, resize: Size | None, strict: bool, grey: bool)
 
 
 def _look_at(
-    check: Callable[[str], Header | str], names: Sequence[str], *, thorough: bool, progress: bool | None
+    check: Callable[[str], Header | str], names: Sequence[str], *, spread_out: bool, progress: bool | None
 ) -> list[Header | str]:
     """The header of every file, or the reason why it has none."""
     found: list[Header | str] = []
     with progress_bar("looking at images", len(names), progress) as tick, quiet():
         for start in range(0, len(names), _BATCH):
             some = names[start : start + _BATCH]
-            # Reading headers is the interpreter's work, which threads do not speed up.
-            found.extend(spread(check, some) if thorough else map(check, some))
+            # Reading headers of this disk is the interpreter's work, which threads do not speed up.
+            found.extend(spread(check, some) if spread_out else map(check, some))
             tick(len(found))
     return found
 
 
-def _look(root: Path, name: str, *, thorough: bool, resized: bool) -> Header | str:
+def _look(root: Place, name: str, *, thorough: bool, resized: bool) -> Header | str:
     try:
         return look(root / name, thorough=thorough, resized=resized)
     except UnusableError as error:
         return str(error)
 
 
-def _refuse_if(strict: bool, skipped: Skipped, place: Path) -> Skipped:
+def _refuse_if(strict: bool, skipped: Skipped, place: Place) -> Skipped:
     if strict and skipped:
         raise LowtideError(f"{place}: {skipped}; mend or remove them, or leave out --strict to skip them")
     return skipped
 
 
-def _one_size(headers: Sequence[Header], place: Path) -> Size:
+def _one_size(headers: Sequence[Header], place: Place) -> Size:
     sizes = Counter(header.size for header in headers).most_common()
     if len(sizes) == 1:
         return sizes[0][0]
@@ -169,9 +170,9 @@ class ImageSource:
 
 def are_image_files(source: Any) -> bool:
     """Whether a path is for images: a folder or an `.npz` file, which is never a table."""
-    if not isinstance(source, (str, Path)):
+    if not is_place(source):
         return False
-    path = Path(source)
+    path = as_place(source)
     if path.suffix.lower() == ".npz":
         return True
     return path.is_dir() and path.suffix.lower() not in FORMATS and not holds_tables(path)
@@ -179,10 +180,10 @@ def are_image_files(source: Any) -> bool:
 
 def open_dataset(source: Any, secret: Any, options: ImageOptions, *, progress: bool | None) -> Dataset:
     """Open images from a folder, an `.npz` file or an array, and find the secret."""
-    if not isinstance(source, (str, Path)):
+    if not is_place(source):
         return _open_array(source, secret)
     folder = open_images(
-        Path(source), resize=options.size, grey=options.grey, strict=options.complete, thorough=True, progress=progress
+        source, resize=options.size, grey=options.grey, strict=options.complete, thorough=True, progress=progress
     )
     for text in folder.describe():
         note(text)
@@ -205,7 +206,7 @@ def open_dataset(source: Any, secret: Any, options: ImageOptions, *, progress: b
     pixels = cached(aligned(folder, frames), progress=progress)
     found = ImageSource(folder, copies, alignment)
     unjudged = tuple(beside.column_names)
-    return Dataset("images", Path(source).name, pixels, secret, labels, known, source=found, unjudged=unjudged)
+    return Dataset("images", as_place(source).name, pixels, secret, labels, known, source=found, unjudged=unjudged)
 
 
 def _open_array(x: Any, secret: Any) -> Dataset:
@@ -289,12 +290,12 @@ def match_images(
     release: Any, reference: Any, secret: Any, options: ImageOptions, *, utility: Any, progress: bool | None
 ) -> Matched:
     """Released images and those they were made from, matched by name, in the order of the reference."""
-    if not isinstance(release, (str, Path)):
+    if not is_place(release):
         data = _open_array(release if reference is None else reference, secret)
         return Matched(data, as_images(release), None if reference is None else data.samples, utility)
-    options = _as_planned(Path(release), options)
+    options = _as_planned(as_place(release), options)
     data = open_dataset(reference, secret, options, progress=progress)
-    found = open_images(Path(release), resize=options.size, grey=options.grey, progress=progress)
+    found = open_images(release, resize=options.size, grey=options.grey, progress=progress)
     if data.secret in found.columns:
         raise LowtideError(
             f"the release still holds the secret {data.secret!r}: nothing is hidden; release it with `lowtide release`"
@@ -320,10 +321,10 @@ def match_images(
     return Matched(matched, cached(found, progress=progress), clean, values, rows[order], unjudged)
 
 
-def _as_planned(release: Path, options: ImageOptions) -> ImageOptions:
+def _as_planned(release: Place, options: ImageOptions) -> ImageOptions:
     """With the size in which the plan looked at the images, as the card beside a release says, unless one is given."""
-    path = card_paths(release)["card.json"]
-    if options.resize is not None or not path.is_file():
+    path = None if isinstance(release, RemotePath) else card_paths(release)["card.json"]
+    if options.resize is not None or path is None or not path.is_file():
         return options
     size = ReleaseCard.load(path).parameters.get("size")
     return options if size is None else replace(options, resize="x".join(map(str, size)))

@@ -24,6 +24,7 @@ from PIL import Image, JpegImagePlugin, UnidentifiedImageError
 
 from lowtide.errors import LowtideError
 from lowtide.images.options import check_pixels
+from lowtide.places import Place
 from lowtide.types import Pixels
 
 Given = TypeVar("Given")
@@ -104,7 +105,12 @@ def is_image(name: str) -> bool:
     return Path(name).suffix.lower() in FORMATS
 
 
-def look(path: Path, *, thorough: bool = False, resized: bool = False) -> Header:
+def holds(files: Iterable[str], folder: str) -> bool:
+    """Whether some of these paths lie in a folder."""
+    return any(name.startswith(f"{folder}/") for name in files)
+
+
+def look(path: Place, *, thorough: bool = False, resized: bool = False) -> Header:
     """Read the header of a file and see whether its end is there.
 
     Where the end is not where it should be, or the format does not mark it, the pixels are decoded to be sure.
@@ -142,7 +148,7 @@ def _shared(tables: tuple[tuple[int, ...], ...], subsampling: int) -> Coding:
     return Coding(tables, subsampling)
 
 
-def decode(path: Path, *, channels: int, size: Size | None = None) -> Pixels:
+def decode(path: Place, *, channels: int, size: Size | None = None) -> Pixels:
     """The pixels of a file, (height, width, channels).
 
     Args:
@@ -213,12 +219,12 @@ def quiet() -> Iterator[None]:
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[tuple[Image.Image, BinaryIO]]:
+def _open(path: Place) -> Iterator[tuple[Image.Image, BinaryIO]]:
     """An image whose pixels are not decoded yet; whatever goes wrong with the file is an `UnusableError`."""
-    if not path.is_file():
+    if isinstance(path, Path) and not path.is_file():
         raise UnusableError(UNREADABLE)  # a pipe or a device, which would be waited for
     try:
-        with path.open("rb") as file, Image.open(file, formats=tuple(set(FORMATS.values()))) as image:
+        with _bytes(path) as file, Image.open(file, formats=tuple(set(FORMATS.values()))) as image:
             yield image, file
     except UnusableError:
         raise
@@ -233,6 +239,11 @@ def _open(path: Path) -> Iterator[tuple[Image.Image, BinaryIO]]:
     except Exception as error:  # Pillow answers damage with a dozen kinds of exception
         known = isinstance(error, OSError) and error.errno is not None
         raise UnusableError(UNREADABLE if known else DAMAGED) from error
+
+
+def _bytes(path: Place) -> BinaryIO:
+    """The bytes of a file; one at a URL comes whole, in one request."""
+    return path.open("rb") if isinstance(path, Path) else io.BytesIO(path.read_bytes())
 
 
 def _ends_well(file: BinaryIO, form: str) -> bool:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from lowtide.images.archive import GIB, ArrayImages
 from lowtide.images.encoder import Images, Stack
 from lowtide.images.files import Coding, Header, Size, UnusableError, decode, spread
 from lowtide.images.layouts import LABEL, SPLIT, Layout, take_rows
+from lowtide.places import Place
 from lowtide.progress import progress_bar
 from lowtide.table_files.formats import find_column
 from lowtide.types import Bools, Ints, Pixels
@@ -119,7 +120,7 @@ class FileImages:
         headers: (n,) what is known of each file; without them all are taken to have the size of `shape`.
     """
 
-    root: Path
+    root: Place
     names: tuple[str, ...]
     shape: tuple[int, int, int]
     resized: bool = False
@@ -174,7 +175,7 @@ class ImageFolder:
         label_file: the file with the labels, or the array with the images.
     """
 
-    path: Path
+    path: Place
     layout: Layout
     names: tuple[str, ...]
     labels: pa.Table

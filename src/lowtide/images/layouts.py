@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 from numpy.typing import ArrayLike, NDArray
 
 from lowtide.errors import LowtideError
-from lowtide.images.files import FORMATS, NOT_AN_IMAGE, is_image
+from lowtide.images.files import FORMATS, NOT_AN_IMAGE, holds, is_image
+from lowtide.places import Place
 from lowtide.table_files.formats import existing, find_column
 from lowtide.table_files.reading import read
 
@@ -27,7 +28,7 @@ PARTS = ("train", "valid", "test")  # what 0, 1 and 2 stand for in CelebA
 _FILE_COLUMNS = ("file", "file_name", "image_id", "name", "path")
 
 
-def poses(path: Path, names: Sequence[str]) -> tuple[list[int], int, pa.Table]:
+def poses(path: Place, names: Sequence[str]) -> tuple[list[int], int, pa.Table]:
     """GENKI-4K's `labels.txt`, and which line each file has.
 
     As many files as lines are paired in order. Otherwise some are missing, and the number in a file's name is its line.
@@ -57,7 +58,7 @@ def poses(path: Path, names: Sequence[str]) -> tuple[list[int], int, pa.Table]:
     return [line if line < len(rows) else -1 for line in lines], len(rows), _table(columns)
 
 
-def attributes(path: Path) -> tuple[list[str], pa.Table]:
+def attributes(path: Place) -> tuple[list[str], pa.Table]:
     """CelebA's attributes: the file names, and a column for each attribute.
 
     Args:
@@ -80,7 +81,7 @@ def attributes(path: Path) -> tuple[list[str], pa.Table]:
     return [row[0] for row in rows], _table(dict(zip(names, values.T, strict=True)))
 
 
-def _points(path: Path, names: Sequence[str], known: Sequence[str]) -> dict[str, pa.Array]:
+def _points(path: Place, names: Sequence[str], known: Sequence[str]) -> dict[str, pa.Array]:
     """Columns of CelebA's landmarks or boxes for these file names; nothing where the file does not say."""
     own, table = attributes(path)
     row = {name: number for number, name in enumerate(own)}
@@ -89,7 +90,7 @@ def _points(path: Path, names: Sequence[str], known: Sequence[str]) -> dict[str,
     return {title: values.take(rows) for title, values in titled.items() if title not in known}
 
 
-def partition(path: Path, names: Sequence[str]) -> pa.Array:
+def partition(path: Place, names: Sequence[str]) -> pa.Array:
     """CelebA's `list_eval_partition`: train, valid or test, or nothing where the file does not say.
 
     Args:
@@ -109,7 +110,7 @@ def partition(path: Path, names: Sequence[str]) -> pa.Array:
     return pa.array([known.get(name) for name in names], pa.string())
 
 
-def split_column(path: Path, names: Sequence[str], *, folder: str = "") -> pa.Array:
+def split_column(path: Place, names: Sequence[str], *, folder: str = "") -> pa.Array:
     """The column `split` of a `split.csv`, for these images; nothing where the file does not say.
 
     Args:
@@ -152,7 +153,7 @@ def partition_rows(names: Sequence[str], splits: Iterable[str | None]) -> list[t
     return [(name, PARTS.index(split)) for name, split in zip(names, splits, strict=True) if split in PARTS]
 
 
-def _lines(path: Path) -> list[str]:
+def _lines(path: Place) -> list[str]:
     try:
         text = existing(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
@@ -161,7 +162,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _numbers(
-    rows: Sequence[Sequence[str]], width: int, kind: type[np.number[Any]], what: str, *, path: Path, first: int = 1
+    rows: Sequence[Sequence[str]], width: int, kind: type[np.number[Any]], what: str, *, path: Place, first: int = 1
 ) -> NDArray[Any]:
     """Cells as an array, (len(rows), width), or the line that is not such a row; its cells are not quoted."""
     if all(len(row) == width for row in rows):
@@ -219,7 +220,7 @@ class Listing:
     label_file: str = ""
 
 
-def list_folder(root: Path) -> Listing:
+def list_folder(root: Place) -> Listing:
     """Find the layout of a folder, and pair images with labels.
 
     Args:
@@ -229,15 +230,13 @@ def list_folder(root: Path) -> Listing:
     files = _walk(root)
     listing = _metadata(root, files) or _genki(root, files) or _celeba(root, files) or _folders(root, files)
     labels = listing.labels
-    if (root / SPLIT_FILE).is_file():
-        if SPLIT in labels.column_names:
-            labels = labels.drop_columns([SPLIT])
+    if SPLIT_FILE in files:
         values = split_column(root / SPLIT_FILE, listing.names, folder=listing.folder)
-        labels = pa.table({**_columns(labels), SPLIT: values})
-    inside = listing.folder + "/" if listing.folder else ""
-    others = [name for name in files if name.startswith(inside) and not is_image(name) and not _is_beside(name)]
-    left_out = {**listing.left_out, NOT_AN_IMAGE: tuple(others)}
-    left_out = {reason: names for reason, names in left_out.items() if names}
+        others = {name: column for name, column in _columns(labels).items() if name != SPLIT}
+        labels = pa.table({**others, SPLIT: values})
+    within = [name for name in files if not listing.folder or name.startswith(f"{listing.folder}/")]
+    strange = [name for name in within if not is_image(name) and not _is_beside(name)]
+    left_out = {why: names for why, names in {**listing.left_out, NOT_AN_IMAGE: tuple(strange)}.items() if names}
     return Listing(listing.layout, listing.names, labels, left_out, listing.folder, listing.label_file)
 
 
@@ -246,8 +245,10 @@ def take_rows(labels: pa.Table, rows: ArrayLike) -> pa.Table:
     return labels.take(np.asarray(rows, np.intp)) if labels.num_columns else labels
 
 
-def _walk(root: Path) -> list[str]:
+def _walk(root: Place) -> list[str]:
     """All files below a folder in order, but hidden ones; links are followed unless they lead back up."""
+    if not isinstance(root, Path):
+        return sorted(name for name in root.walk() if not name.lower().endswith(_CLUTTER))
     found: list[str] = []
     for place, folders, names in os.walk(root, onerror=_unreadable, followlinks=True):
         here = Path(place)
@@ -277,7 +278,7 @@ def _is_beside(name: str) -> bool:
     return at_top and (leakage or name in (GENKI_LABELS, f"{CELEBA_LABELS}.txt", f"{CELEBA_SPLIT}.txt"))
 
 
-def _metadata(root: Path, files: Sequence[str]) -> Listing | None:
+def _metadata(root: Place, files: Sequence[str]) -> Listing | None:
     """Hugging Face's ImageFolder: a table with the column `file_name`, at the top or in every split's folder."""
     places = [name for name in METADATA if name in files][:1] or [
         f"{split}/{name}" for split in _SPLITS for name in METADATA if f"{split}/{name}" in files
@@ -304,9 +305,9 @@ def _metadata(root: Path, files: Sequence[str]) -> Listing | None:
     return _joined("metadata", names, labels, images=images, others=files, label_file=suffix, where=root)
 
 
-def _genki(root: Path, files: Sequence[str]) -> Listing | None:
+def _genki(root: Place, files: Sequence[str]) -> Listing | None:
     """GENKI-4K: line n of `labels.txt` is about file n of `files/`."""
-    if GENKI_LABELS not in files or not (root / GENKI_FOLDER).is_dir():
+    if GENKI_LABELS not in files or not holds(files, GENKI_FOLDER):
         return None
     images = [name for name in files if PurePosixPath(name).parent.as_posix() == GENKI_FOLDER and is_image(name)]
     lines, total, labels = poses(root / GENKI_LABELS, [PurePosixPath(name).name for name in images])
@@ -320,13 +321,13 @@ def _genki(root: Path, files: Sequence[str]) -> Listing | None:
     return Listing("genki", tuple(kept), take_rows(labels, taken), left_out, GENKI_FOLDER, GENKI_LABELS)
 
 
-def _celeba(root: Path, files: Sequence[str]) -> Listing | None:
+def _celeba(root: Place, files: Sequence[str]) -> Listing | None:
     """CelebA: attributes by file name, and which of three parts each image is in."""
     found = [f"{CELEBA_LABELS}{suffix}" for suffix in (".txt", ".csv") if f"{CELEBA_LABELS}{suffix}" in files]
-    if not found or not (root / CELEBA_FOLDER).is_dir():
+    if not found or not holds(files, CELEBA_FOLDER):
         return None
     nested = f"{CELEBA_FOLDER}/{CELEBA_FOLDER}"  # as Kaggle packs it
-    folder = nested if (root / nested).is_dir() else CELEBA_FOLDER
+    folder = nested if holds(files, nested) else CELEBA_FOLDER
     names, labels = attributes(root / found[0])
     splits = [f"{CELEBA_SPLIT}{suffix}" for suffix in (".txt", ".csv") if f"{CELEBA_SPLIT}{suffix}" in files]
     if splits:
@@ -340,7 +341,7 @@ def _celeba(root: Path, files: Sequence[str]) -> Listing | None:
     return _joined("celeba", paths, labels, images=images, others=files, folder=folder, label_file=found[0], where=root)
 
 
-def _folders(root: Path, files: Sequence[str]) -> Listing:
+def _folders(root: Place, files: Sequence[str]) -> Listing:
     """A folder per class, below a folder per split or not; or images about which nothing is said."""
     images = [PurePosixPath(name).parts for name in files if is_image(name)]
     if not images:
@@ -368,7 +369,7 @@ def _joined(
     *,
     images: Iterable[str],
     others: Iterable[str],
-    where: Path,
+    where: Place,
     folder: str = "",
     label_file: str = "",
 ) -> Listing:
@@ -387,7 +388,7 @@ def _joined(
     return Listing(layout, kept, take_rows(labels, [row for _, row in rows]), left_out, folder, label_file)
 
 
-def _safe(name: object, where: Path) -> str:
+def _safe(name: object, where: Place) -> str:
     """A path from a label file, which must stay within the folder: a release is written under the same one."""
     path = PurePosixPath(str(name or "").strip().replace("\\", "/"))
     if not path.name or path.is_absolute() or ".." in path.parts:

@@ -24,6 +24,7 @@ from lowtide.images.options import ImageOptions
 from lowtide.images.planner import ImagePlanner, ImageSettings
 from lowtide.images.scan import ImageScan, scan_images
 from lowtide.images.view import ImageMaps
+from lowtide.places import Place, is_place
 from lowtide.protocols import Changed, Dataset, Locks, Matched, Modality, Nouns
 from lowtide.report.html import Findings, Outline, Section
 from lowtide.report.words import HiddenCounts, count_features
@@ -154,7 +155,7 @@ class ImageModality:
 
     def claims_source(self, source: Any, given: Mapping[str, Any]) -> bool:
         """Folders and `.npz` files, `Images`, and arrays of bytes."""
-        return dataset.are_image_files(source) if isinstance(source, (str, Path)) else self.claims(source)
+        return dataset.are_image_files(source) if is_place(source) else self.claims(source)
 
     def open(self, source: Any, secret: Any, options: ImageOptions, *, progress: bool | None) -> Dataset:
         """Images of one size, with their secret."""
@@ -208,12 +209,12 @@ class ImageModality:
         return {} if options.mapping is None else {"mapping": Path(options.mapping)}
 
     def release_job(
-        self, source: Path, plan: Plan, options: ImageOptions, *, ids: Any, progress: bool | None
+        self, source: Place, plan: Plan, options: ImageOptions, *, ids: Any, progress: bool | None
     ) -> releasing.ImageJob:
         """A folder or an `.npz` file, released batch by batch."""
         return releasing.ImageJob(source, plan, options, ids=ids, progress=progress)
 
-    def parted_job(self, source: Path, plan: Plan, options: ImageOptions, *, ids: Any) -> parted.ImagePartedJob:
+    def parted_job(self, source: Place, plan: Plan, options: ImageOptions, *, ids: Any) -> parted.ImagePartedJob:
         """A folder, released in parts."""
         return parted.ImagePartedJob(source, plan, options, ids=ids)
 

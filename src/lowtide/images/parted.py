@@ -21,6 +21,7 @@ from lowtide.errors import LowtideError
 from lowtide.images import folder, options, releasing, writing
 from lowtide.images.files import Coding, Header, spread
 from lowtide.images.mechanism import BATCH
+from lowtide.places import Place, identity, place_told, told
 from lowtide.protocols import Changed
 
 _MOST = 32 * BATCH  # images of a part, at most: a part that is lost is soon done again
@@ -31,21 +32,21 @@ class ImagePartedJob:
 
     looks = False
 
-    def __init__(self, source: Path, plan: plan_file.Plan, options: options.ImageOptions, *, ids: Any) -> None:
+    def __init__(self, source: Place, plan: plan_file.Plan, options: options.ImageOptions, *, ids: Any) -> None:
         if not source.is_dir():
             raise LowtideError(f"{source} is one file, which one process releases; leave out workers and engine")
         self._job = releasing.ImageJob(source, plan, options, ids=ids, progress=False, thorough=False)
         self._job.refuse_parts()
         self._source, self._options = source, options
+        self._told = told(source.absolute() if isinstance(source, Path) else source)
 
     def recipe(self, out: Path, *, sharded: bool) -> dict[str, Any]:
-        """Where images are and what all have in common; refuses shards, since a folder of images is one."""
+        """What all images have in common; refuses shards, since a folder of images is one."""
         if sharded:
             raise LowtideError("images are released into one folder, as they lie in one; leave out shards")
         self._job.check_output(out)
         found = self._job.folder
         return {
-            "source": str(self._source.absolute()),
             "layout": found.layout,
             "shape": found.shape,
             "quality": self._options.quality,
@@ -65,7 +66,8 @@ class ImagePartedJob:
                 "name": f"images {start:,} to {index[-1] + 1:,}",
                 "start": start,
                 "files": [found.names[row] for row in index.tolist()],
-                "identity": [_identity(self._source / found.names[row]) for row in index.tolist()],
+                "source": self._told,
+                "identity": [identity(self._source / found.names[row]) for row in index.tolist()],
                 "sizes": [header.size for header in headers],
                 "coding": [codings.index(header.coding) for header in headers],
                 "codings": [None if coding is None else asdict(coding) for coding in codings],
@@ -85,12 +87,6 @@ class ImagePartedJob:
                 sink.move([int(path.stem) for path in files], files)
         mapping = self._options.mapping
         return {} if mapping is None else {"mapping": Path(mapping)}
-
-
-def _identity(path: Path) -> list[int]:
-    """What tells whether a file is still the one it was."""
-    found = path.stat()
-    return [found.st_size, found.st_mtime_ns]
 
 
 class ImagePartWorker:
@@ -139,7 +135,7 @@ class ImagePartWorker:
         recipe, names = self._recipe, tuple(part["files"])
         height, width, channels = recipe["shape"]
         resized = self._plan.layout["resize"] is not None
-        source = folder.FileImages(Path(recipe["source"]), names, (height, width, channels), resized, headers)
+        source = folder.FileImages(place_told(part["source"]), names, (height, width, channels), resized, headers)
         rows, nothing = np.arange(len(names)), folder.Skipped({})
         return folder.ImageFolder(source.root, recipe["layout"], names, pa.table({}), nothing, source, rows)
 

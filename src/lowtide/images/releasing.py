@@ -23,6 +23,7 @@ from lowtide.images.native import Frame, batches_by_size, compose_native, hide_n
 from lowtide.images.options import ImageOptions
 from lowtide.images.redrawing import RedrawnImages, RedrawRegion
 from lowtide.images.writing import ImageWriter
+from lowtide.places import Place
 from lowtide.protocols import Changed
 from lowtide.types import Ints, Pixels
 
@@ -179,7 +180,7 @@ class ImageJob(ImageBatches):
 
     def __init__(
         self,
-        source: Path,
+        source: Place,
         plan: Plan,
         options: ImageOptions,
         *,

@@ -26,6 +26,7 @@ from lowtide.images.archive import NAMES, ArrayImages
 from lowtide.images.files import encode, spread
 from lowtide.images.folder import ImageFolder
 from lowtide.images.names import mapping_text, shuffled_names
+from lowtide.remote import RemotePath
 from lowtide.table_files.formats import AnyPath, find_column
 from lowtide.table_files.writing import Writer
 from lowtide.types import Ints, Pixels
@@ -355,12 +356,13 @@ class ImageWriter:
 
     def _check_places(self) -> None:
         """Refuse, before any work, places where the release or its list must not be."""
-        target, origin = self._target, Path(os.path.realpath(self._source.path))
+        target, path = self._target, self._source.path
         if (target.suffix.lower() == ".npz") != (self._source.layout == "npz"):
             raise LowtideError(
                 f"{target} must be {'an .npz file' if self._source.layout == 'npz' else 'a folder'}, as the source is"
             )
-        if target == origin or origin in target.parents or target in origin.parents:
+        origin = None if isinstance(path, RemotePath) else Path(os.path.realpath(path))
+        if origin is not None and (target == origin or origin in target.parents or target in origin.parents):
             raise LowtideError(f"{target} and the source {origin} lie within each other; choose a folder elsewhere")
         if target.exists() and not (target.is_dir() and not any(target.iterdir())):
             raise LowtideError(f"{target} exists and is not empty; choose a new name, or remove it")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from lowtide.auditing.report import AuditReport
 from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.plan_file import Plan
+from lowtide.places import as_place, is_place
 from lowtide.protocols import Dataset, Modality
 from lowtide.report.html import write_report
 from lowtide.report.sections import make_report
@@ -58,6 +58,6 @@ def reported_audit(
     found: AuditReport, modality: Modality, release: Any, data: Dataset, *, plan: Plan | None, card: ReleaseCard | None
 ) -> AuditReport:
     """An audit that writes its report, titled by the release it is of."""
-    name = Path(release).name if isinstance(release, (str, os.PathLike)) else data.name
+    name = as_place(release).name if is_place(release) else data.name
     title = f"{name}: what it still tells about {data.secret}"
     return replace(found, writer=ResultReport(modality, title, data, plan=plan, audit=found, card=card))

@@ -21,6 +21,8 @@ import pyarrow.parquet as pq
 
 from lowtide.errors import LowtideError, one_of
 from lowtide.files import regular
+from lowtide.places import AnyPlace, Place, as_place, local
+from lowtide.remote import RemotePath
 from lowtide.table_files.plain import check_moments, plain_schema, plain_table
 
 AnyPath = str | os.PathLike[str]
@@ -50,17 +52,21 @@ FORMATS = {
 }
 
 
-def format_of(path: AnyPath) -> Format:
+def format_of(path: AnyPlace) -> Format:
     """The format that the suffix of `path` stands for; upper case is the same."""
-    name = Path(path).name.lower()
+    name = as_place(path).name.lower()
     for suffix, form in FORMATS.items():
         if name.endswith(suffix):
             return form
     raise LowtideError(f"cannot tell the format of {path}; its name must end in one of {', '.join(FORMATS)}")
 
 
-def existing(path: AnyPath) -> Path:
+def existing(path: AnyPlace) -> Place:
     """Return `path` when it is a file that can be opened and is not empty."""
+    if isinstance(path, RemotePath):
+        if path.size == 0:
+            raise LowtideError(f"{path} is an empty file; give one with a header and rows")
+        return path
     place = regular(path)
     if place.is_dir():
         raise LowtideError(f"{place} is a folder; give a file of it")
@@ -253,15 +259,19 @@ DECODED = 1 << 15  # rows of Parquet decoded at once: Arrow holds them until it 
 _MAGIC = b"ARROW1"
 
 
-def open_parquet(path: Path) -> pq.ParquetFile:
+def open_parquet(path: Place) -> pq.ParquetFile:
     """A Parquet file that is read in memory that does not grow with it.
 
-    Arrow's own way of reading ahead, `pre_buffer`, keeps all bytes that it has read until the file is closed.
+    Arrow's own way of reading ahead, `pre_buffer`, keeps all bytes that it has read until the file is closed. At a URL
+    a column of a row group is one request.
     """
-    return pq.ParquetFile(path, buffer_size=_READ_AHEAD, pre_buffer=False)
+    ranges = path.by_ranges() if isinstance(path, RemotePath) else None
+    if ranges is not None:
+        return pq.ParquetFile(ranges, pre_buffer=False)
+    return pq.ParquetFile(local(path), buffer_size=_READ_AHEAD, pre_buffer=False)
 
 
-def columnar_schema(path: Path, name: Name) -> pa.Schema:
+def columnar_schema(path: Place, name: Name) -> pa.Schema:
     """The columns and types of a Parquet or Arrow file."""
     with readable(path, name):
         if name == "parquet":
@@ -273,7 +283,7 @@ def columnar_schema(path: Path, name: Name) -> pa.Schema:
     return check_schema(plain_schema(schema.remove_metadata()), str(path))
 
 
-def read_columnar(path: Path, name: Name, *, rows: int) -> Iterator[pa.Table]:
+def read_columnar(path: Place, name: Name, *, rows: int) -> Iterator[pa.Table]:
     """Yield a file in tables.
 
     Args:
@@ -290,7 +300,7 @@ def read_columnar(path: Path, name: Name, *, rows: int) -> Iterator[pa.Table]:
                 yield from plain_tables(_batches(reader), path)
 
 
-def plain_tables(batches: Iterable[pa.RecordBatch], path: Path) -> Iterator[pa.Table]:
+def plain_tables(batches: Iterable[pa.RecordBatch], path: Place) -> Iterator[pa.Table]:
     """Batches of a file as plain tables, none of which is held once it was handed on.
 
     A loop would hold each of them while it reads the next.
@@ -299,8 +309,9 @@ def plain_tables(batches: Iterable[pa.RecordBatch], path: Path) -> Iterator[pa.T
 
 
 @contextmanager
-def _open_arrow(path: Path) -> Iterator[pa.RecordBatchReader]:
+def _open_arrow(place: Place) -> Iterator[pa.RecordBatchReader]:
     """A file or stream of Arrow batches; mapped where one batch is the whole table."""
+    path = local(place)
     with pa.OSFile(str(path)) as source:
         is_file = source.read(len(_MAGIC)) == _MAGIC
         source.seek(0)
@@ -323,7 +334,7 @@ def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
 
 
 @contextmanager
-def readable(path: Path, name: Name) -> Iterator[None]:
+def readable(path: Place, name: Name) -> Iterator[None]:
     """Say what is wrong with a file in one line; Arrow's own messages may quote it."""
     try:
         yield

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lowtide.places import Place
 from lowtide.table_files import concatenation, formats, reading, several
 
 
@@ -22,7 +23,7 @@ class PartedFiles:
         encoding: of separated text.
     """
 
-    source: Path
+    source: Place
     schema: pa.Schema
     encoding: str
 
@@ -81,6 +82,6 @@ def only_file(folder: Path) -> Path:
     return next(iter(folder.iterdir()))
 
 
-def _suffix_of(path: Path) -> str:
+def _suffix_of(path: Place) -> str:
     name = path.name.lower()
     return next(suffix for suffix in sorted(formats.FORMATS, key=len, reverse=True) if name.endswith(suffix))

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pajson
 
 from lowtide.checks import LowtideError, count
+from lowtide.places import AnyPlace, Place, local, place_told, told
 from lowtide.table_files import formats, several
 from lowtide.table_files.plain import check_moments
 from lowtide.table_files.separated import infer_separated, read_separated, separated_names
@@ -29,7 +30,7 @@ _MOMENT = rf"^{_DAY}(?P<letter>[T ])[0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?P<fraction
 _UNITS = ((0, "s"), (4, "ms"), (7, "us"), (10, "ns"))  # by the length of the fraction with its point
 
 
-def infer_lines(path: Path, *, types: Mapping[str, str] | None = None) -> pa.Schema:
+def infer_lines(path: Place, *, types: Mapping[str, str] | None = None) -> pa.Schema:
     """The columns and types of a file; texts that are all dates, or all moments, become such.
 
     Args:
@@ -52,7 +53,7 @@ def infer_lines(path: Path, *, types: Mapping[str, str] | None = None) -> pa.Sch
     return formats.with_types(formats.check_schema(schema, str(path)), formats.check_types(types, schema))
 
 
-def read_lines(path: Path, *, schema: pa.Schema) -> Iterator[pa.Table]:
+def read_lines(path: Place, *, schema: pa.Schema) -> Iterator[pa.Table]:
     """Yield the blocks of a file with the columns and types of `schema`."""
     seen: set[str] = set()
     for table, where in _tables(path):
@@ -65,7 +66,7 @@ def read_lines(path: Path, *, schema: pa.Schema) -> Iterator[pa.Table]:
         formats.find_column(name, seen)
 
 
-def _tables(path: Path) -> Iterator[tuple[pa.Table, str]]:
+def _tables(path: Place) -> Iterator[tuple[pa.Table, str]]:
     """The blocks of a file with the types they have by themselves, text as text, and where they stand."""
     texts: set[str] = set()
     for start, block in _raw_blocks(path):
@@ -82,10 +83,10 @@ def _tables(path: Path) -> Iterator[tuple[pa.Table, str]]:
         yield table, where
 
 
-def _raw_blocks(path: Path) -> Iterator[tuple[int, bytes]]:
+def _raw_blocks(path: Place) -> Iterator[tuple[int, bytes]]:
     """Whole lines of about a megabyte, and the number of the first."""
     start, rest = 1, b""
-    with path.open("rb") as file:
+    with local(path).open("rb") as file:
         while chunk := file.read(_BLOCK):
             head, newline, tail = (rest + chunk).rpartition(b"\n")
             if newline:
@@ -96,7 +97,7 @@ def _raw_blocks(path: Path) -> Iterator[tuple[int, bytes]]:
             yield start, _decoded(rest, path, start)
 
 
-def _decoded(block: bytes, path: Path, start: int) -> bytes:
+def _decoded(block: bytes, path: Place, start: int) -> bytes:
     """The block, after checking that it is UTF-8: Arrow does not."""
     try:
         block.decode()
@@ -107,7 +108,7 @@ def _decoded(block: bytes, path: Path, start: int) -> bytes:
     raise LowtideError(f"{path} is not UTF-8 in line {line}; save it again as UTF-8")
 
 
-def _parse(block: bytes, texts: set[str], path: Path, start: int) -> pa.Table:
+def _parse(block: bytes, texts: set[str], path: Place, start: int) -> pa.Table:
     explicit = pa.schema([pa.field(name, pa.string()) for name in sorted(texts)])
     try:
         return pajson.read_json(
@@ -120,7 +121,7 @@ def _parse(block: bytes, texts: set[str], path: Path, start: int) -> pa.Table:
     raise problem  # outside, so that Arrow's message, which quotes data, is not part of it
 
 
-def _explain(message: str, block: bytes, path: Path, start: int) -> LowtideError:
+def _explain(message: str, block: bytes, path: Place, start: int) -> LowtideError:
     row, changed, twice = _ROW.search(message), _CHANGED.search(message), _TWICE.search(message)
     lines = [number for number, line in enumerate(block.split(b"\n"), start) if line.strip()]
     line = f"line {lines[min(int(row[1]), len(lines) - 1)]}" if row else f"one of the lines from {start}"
@@ -200,7 +201,7 @@ def _fits(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
 BATCH_ROWS = 65536
 
 
-def read(path: formats.AnyPath, *, types: Mapping[str, str] | None = None, encoding: str = "utf-8") -> pa.Table:
+def read(path: AnyPlace, *, types: Mapping[str, str] | None = None, encoding: str = "utf-8") -> pa.Table:
     """Read a whole file.
 
     Parquet and Arrow files keep their own types. In separated text an empty cell is missing, in text columns as
@@ -223,7 +224,7 @@ def read(path: formats.AnyPath, *, types: Mapping[str, str] | None = None, encod
 
 
 def batches(
-    path: formats.AnyPath, *, like: pa.Schema | None = None, rows: int = BATCH_ROWS, encoding: str = "utf-8"
+    path: AnyPlace, *, like: pa.Schema | None = None, rows: int = BATCH_ROWS, encoding: str = "utf-8"
 ) -> Iterator[pa.Table]:
     """Read a file in tables of `rows` rows, the last one shorter, in memory that does not grow with the file.
 
@@ -254,7 +255,7 @@ def part_batches(
     """
     if "laid_out" in part:
         return several.read_laid_out(Path(part["laid_out"]))
-    place = Path(part["file"])
+    place = place_told(part["file"])
     if "stop" not in part:
         return batches(place, like=like, rows=rows, encoding=encoding)
     tables = several.read_rows(place, part["start"], part["stop"], rows=rows)
@@ -262,7 +263,7 @@ def part_batches(
 
 
 def parts_of(
-    path: formats.AnyPath, *, like: pa.Schema, rows: int, work: Path, done: frozenset[int], encoding: str = "utf-8"
+    path: AnyPlace, *, like: pa.Schema, rows: int, work: Path, done: frozenset[int], encoding: str = "utf-8"
 ) -> Iterator[dict[str, Any]]:
     """Cut tables into parts: some rows of a Parquet file, one of several other files, or what is laid out for others.
 
@@ -283,11 +284,11 @@ def parts_of(
     cuts = ((one, cut) for one in files for cut in _cuts(one, step))
     for number, (one, cut) in enumerate(cuts):
         which = f", rows {cut['start']:,} to {cut['stop']:,}" if cut else ""
-        part = {"number": number, "file": str(one), "name": f"{one.name}{which}", **cut}
+        part = {"number": number, "file": told(one), "name": f"{one.name}{which}", **cut}
         yield {**part, "identity": several.identity((one,))}
 
 
-def _cuts(path: Path, step: int) -> list[dict[str, int]]:
+def _cuts(path: Place, step: int) -> list[dict[str, int]]:
     """Which rows of a file are a part: all of them, but for Parquet."""
     if formats.format_of(path).name != "parquet":
         return [{}]
@@ -295,7 +296,7 @@ def _cuts(path: Path, step: int) -> list[dict[str, int]]:
     return [{"start": start, "stop": min(start + step, total)} for start in range(0, total, step)]
 
 
-def schema_of(path: formats.AnyPath, *, types: Mapping[str, str] | None = None, encoding: str = "utf-8") -> pa.Schema:
+def schema_of(path: AnyPlace, *, types: Mapping[str, str] | None = None, encoding: str = "utf-8") -> pa.Schema:
     """The columns and types that `read` gives, in bounded memory.
 
     Args:
@@ -316,7 +317,7 @@ def schema_of(path: formats.AnyPath, *, types: Mapping[str, str] | None = None, 
 
 
 def schema_like(
-    path: formats.AnyPath, words: Mapping[str, str], *, types: Mapping[str, str] | None = None, encoding: str = "utf-8"
+    path: AnyPlace, words: Mapping[str, str], *, types: Mapping[str, str] | None = None, encoding: str = "utf-8"
 ) -> pa.Schema:
     """The schema of a further file of a known layout, without looking through all of it where the layout tells enough.
 
@@ -344,14 +345,14 @@ def schema_like(
     return schema_of(path, types={**(types or {}), **again}, encoding=encoding) if again else schema
 
 
-def _found(path: formats.AnyPath, encoding: str) -> tuple[Path, formats.Format]:
+def _found(path: AnyPlace, encoding: str) -> tuple[Place, formats.Format]:
     form = formats.format_of(path)
     if form.name != "csv" and encoding != "utf-8":
         raise LowtideError(f"encoding is for CSV and TSV only, got {encoding!r} for {path}; leave it out")
     return formats.existing(path), form
 
 
-def _blocks(path: Path, form: formats.Format, schema: pa.Schema, encoding: str, rows: int) -> Iterator[pa.Table]:
+def _blocks(path: Place, form: formats.Format, schema: pa.Schema, encoding: str, rows: int) -> Iterator[pa.Table]:
     """The blocks of a file as they come, with the columns and types of `schema`."""
     if form.name == "csv":
         return read_separated(path, form, encoding=encoding, schema=schema)
@@ -360,12 +361,12 @@ def _blocks(path: Path, form: formats.Format, schema: pa.Schema, encoding: str, 
     return _fitted(formats.read_columnar(path, form.name, rows=rows), schema, path)
 
 
-def _fitted(tables: Iterable[pa.Table], schema: pa.Schema, path: Path) -> Iterator[pa.Table]:
+def _fitted(tables: Iterable[pa.Table], schema: pa.Schema, path: Place) -> Iterator[pa.Table]:
     """Tables with the columns and types of `schema`, none of which is held once it was handed on."""
     return map(lambda table: formats.fit(table, schema, str(path)), tables)  # noqa: C417
 
 
-def _filled(blocks: Iterable[pa.Table], path: Path) -> Iterator[pa.Table]:
+def _filled(blocks: Iterable[pa.Table], path: Place) -> Iterator[pa.Table]:
     """The blocks that have rows, of which there must be one."""
     rows = 0
     for block in blocks:

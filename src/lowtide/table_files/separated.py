@@ -9,13 +9,14 @@ import io
 import re
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from lowtide.errors import LowtideError
+from lowtide.places import Place, local
+from lowtide.remote import RemotePath
 from lowtide.table_files import formats
 
 _BLOCK = 1 << 20  # bytes; a row must fit into one block, and Arrow reads 32 ahead
@@ -39,7 +40,7 @@ class Misfit(Exception):  # noqa: N818, it becomes an error only where no other 
 
 
 def open_separated(
-    path: Path, form: formats.Format, *, encoding: str, types: Mapping[str, pa.DataType]
+    path: Place, form: formats.Format, *, encoding: str, types: Mapping[str, pa.DataType]
 ) -> Generator[pa.Table]:
     """Yield the schema's empty table, then the blocks of a file.
 
@@ -54,8 +55,7 @@ def open_separated(
     """
     problem: Exception
     try:
-        _not_utf16(path, encoding)
-        with pa.input_stream(str(path), compression="gzip" if form.gzip else None) as stream:
+        with _stream(path, form, encoding=encoding, head=not types) as stream:
             reader = pacsv.open_csv(
                 stream,
                 # Without threads, errors tell the row.
@@ -74,7 +74,7 @@ def open_separated(
     raise problem  # outside, so that Arrow's message, which quotes data, is not part of it
 
 
-def read_separated(path: Path, form: formats.Format, *, encoding: str, schema: pa.Schema) -> Iterator[pa.Table]:
+def read_separated(path: Place, form: formats.Format, *, encoding: str, schema: pa.Schema) -> Iterator[pa.Table]:
     """Yield the blocks of a file with the columns and types of `schema`."""
     types = {field.name: _parsed(field.type) for field in schema}
     last = None
@@ -94,10 +94,23 @@ def read_separated(path: Path, form: formats.Format, *, encoding: str, schema: p
         _closed_quotes(path, form, last)
 
 
-def starts_quoted(path: Path, form: formats.Format) -> bool:
+def starts_quoted(path: Place, form: formats.Format) -> bool:
     """Whether the first name of the header stands in quotes."""
-    with pa.input_stream(str(path), compression="gzip" if form.gzip else None) as stream:
+    with _stream(path, form, head=True) as stream:
         return bool(stream.read(8).lstrip(b"\xef\xbb\xbf\xff\xfe\r\n\0").startswith(b'"'))
+
+
+def _stream(path: Place, form: formats.Format, *, encoding: str = "", head: bool = False) -> pa.NativeFile:
+    """The bytes of a file, unpacked; of one at a URL those of a copy, unless only its head is wanted."""
+    compression = "gzip" if form.gzip else None
+    if head and isinstance(path, RemotePath):
+        file = path.open("rb")
+        _not_utf16(file.read(2) or b"", path, encoding)
+        file.seek(0)
+        return pa.input_stream(file, compression=compression)
+    with local(path).open("rb") as start:
+        _not_utf16(start.read(2), path, encoding)
+    return pa.input_stream(str(local(path)), compression=compression)
 
 
 def _parsed(kind: pa.DataType) -> pa.DataType:
@@ -152,21 +165,20 @@ def _not_utf8(path: str, encoding: str) -> LowtideError:
     )
 
 
-def _not_utf16(path: Path, encoding: str) -> None:
+def _not_utf16(start: bytes, path: Place, encoding: str) -> None:
     """What spreadsheets call Unicode text; read as UTF-8 it looks ragged."""
-    with path.open("rb") as file:
-        if encoding == "utf-8" and file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
-            raise LowtideError(f"{path} is text in UTF-16; save it again as UTF-8, or give encoding='utf-16'")
+    if encoding == "utf-8" and start in (b"\xff\xfe", b"\xfe\xff"):
+        raise LowtideError(f"{path} is text in UTF-16; save it again as UTF-8, or give encoding='utf-16'")
 
 
-def _closed_quotes(path: Path, form: formats.Format, last: pa.Table) -> None:
+def _closed_quotes(path: Place, form: formats.Format, last: pa.Table) -> None:
     """Refuse a file whose last cell swallowed all rows behind a quote that is never closed."""
     column = last.column(last.num_columns - 1)
     if not pa.types.is_string(column.type) or "\n" not in (column[-1].as_py() or ""):
         return
     # Only a quoted cell holds line ends, and nothing but one may follow its closing quote.
     tail = b""
-    with pa.input_stream(str(path), compression="gzip" if form.gzip else None) as stream:
+    with _stream(path, form) as stream:
         while block := stream.read(_BLOCK):
             tail = (tail + block)[-16:]
     if not tail.rstrip(b"\r\n\0").endswith(b'"'):
@@ -189,7 +201,7 @@ _CODE = {"integer": r"^\s*-?0[0-9]", "number": r"^\s*-?[0-9]{16,}\s*$"}
 
 
 def infer_separated(
-    path: Path, form: formats.Format, *, encoding: str = "utf-8", types: Mapping[str, str] | None = None
+    path: Place, form: formats.Format, *, encoding: str = "utf-8", types: Mapping[str, str] | None = None
 ) -> pa.Schema:
     """The columns and types of a file, with notes of how booleans and moments are written.
 
@@ -211,12 +223,12 @@ def infer_separated(
     return pa.schema(fields)
 
 
-def separated_names(path: Path, form: formats.Format, encoding: str) -> list[str]:
+def separated_names(path: Place, form: formats.Format, encoding: str) -> list[str]:
     """The names in the header of a file."""
     return list(_header(path, form, encoding).names)
 
 
-def _check_encoding(path: Path, form: formats.Format, encoding: str) -> None:
+def _check_encoding(path: Place, form: formats.Format, encoding: str) -> None:
     """Refuse an encoding that is not one of text, and a file that is not in it.
 
     Arrow decodes on a thread of its own, which takes the whole process down when it meets an error.
@@ -233,7 +245,7 @@ def _check_encoding(path: Path, form: formats.Format, encoding: str) -> None:
     if not known:
         raise LowtideError(f"encoding must be one of text that Python knows, such as 'latin-1', got {encoding!r}")
     try:
-        with pa.input_stream(str(path), compression="gzip" if form.gzip else None) as stream:
+        with _stream(path, form) as stream:
             text = io.TextIOWrapper(stream, encoding=encoding)
             while text.read(_BLOCK):
                 pass
@@ -245,7 +257,7 @@ def _check_encoding(path: Path, form: formats.Format, encoding: str) -> None:
     raise _not_utf8(str(path), encoding)
 
 
-def _header(path: Path, form: formats.Format, encoding: str) -> pa.Schema:
+def _header(path: Place, form: formats.Format, encoding: str) -> pa.Schema:
     """The names, and the types that the first block suggests."""
     _check_encoding(path, form, encoding)
     blocks = open_separated(path, form, encoding=encoding, types={})
@@ -271,7 +283,7 @@ def _header(path: Path, form: formats.Format, encoding: str) -> pa.Schema:
 
 
 def _climb(
-    path: Path, form: formats.Format, encoding: str, schema: pa.Schema, fixed: dict[str, pa.DataType]
+    path: Place, form: formats.Format, encoding: str, schema: pa.Schema, fixed: dict[str, pa.DataType]
 ) -> dict[str, pa.DataType]:
     """Loosen the types of the first block until all rows fit."""
     found = {item.name: fixed.get(item.name, _lowest(item.type)) for item in schema}
@@ -317,7 +329,7 @@ class _Cells:
 
 
 def _look(
-    path: Path, form: formats.Format, encoding: str, found: dict[str, pa.DataType], fixed: dict[str, pa.DataType]
+    path: Place, form: formats.Format, encoding: str, found: dict[str, pa.DataType], fixed: dict[str, pa.DataType]
 ) -> dict[str, _Cells]:
     """Read the columns whose spelling matters once more, as text."""
     cells = {
@@ -336,7 +348,7 @@ def _look(
     return cells
 
 
-def _settle(item: pa.Field, cells: _Cells | None, given: str | None, path: Path) -> pa.Field:
+def _settle(item: pa.Field, cells: _Cells | None, given: str | None, path: Place) -> pa.Field:
     """The type of a column, after all its cells were seen."""
     kind, how = item.type, None
     if pa.types.is_null(kind):

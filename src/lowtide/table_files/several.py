@@ -8,14 +8,17 @@ from __future__ import annotations
 import base64
 import glob
 import os
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
 from typing import Any
 
 import pyarrow as pa
 
 from lowtide.errors import LowtideError
 from lowtide.files import PRIVATE
+from lowtide.places import AnyPlace, Place, as_place
+from lowtide.places import identity as identity_of
+from lowtide.remote import RemotePath
 from lowtide.table_files import formats
 from lowtide.table_files.plain import plain_table
 
@@ -23,15 +26,17 @@ MANIFEST = "manifest.json"  # of a release in shards, which is not a table
 _PATTERN = "*?["
 
 
-def is_several(path: formats.AnyPath) -> bool:
+def is_several(path: AnyPlace) -> bool:
     """Whether a path names several files: a folder, or a pattern that is not a file itself."""
+    if isinstance(path, RemotePath):
+        return path.is_pattern or path.is_dir()
     place = Path(path)
     return place.is_dir() or (any(sign in str(place) for sign in _PATTERN) and not place.exists())
 
 
-def holds_tables(path: formats.AnyPath) -> bool:
+def holds_tables(path: AnyPlace) -> bool:
     """Whether a path names several files that are tables and nothing else; a folder with folders in it does not."""
-    place = Path(path)
+    place = as_place(path)
     try:
         flat = not place.is_dir() or not any(entry.is_dir() for entry in place.iterdir() if entry.name[0] != ".")
         return flat and is_several(path) and bool(files_of(path))
@@ -39,20 +44,17 @@ def holds_tables(path: formats.AnyPath) -> bool:
         return False
 
 
-def files_of(path: formats.AnyPath) -> tuple[Path, ...]:
+def files_of(path: AnyPlace) -> tuple[Place, ...]:
     """The table files that a path names, in the order of their names; hidden files and manifests are passed over.
 
     Args:
         path: a file, a folder, or a pattern.
     """
-    place = Path(path)
+    place = as_place(path)
     if not is_several(path):
         return (place,)
-    if place.is_dir():
-        found = [entry for entry in place.iterdir() if entry.is_file()]
-    else:
-        found = [one for one in map(Path, glob.glob(os.fspath(path), recursive=True)) if one.is_file()]  # noqa: PTH207
-    files = sorted(one for one in found if not one.name.startswith(".") and one.name != MANIFEST)
+    found = [one for one in _found(place) if not one.name.startswith(".") and one.name != MANIFEST]
+    files = sorted(found, key=lambda one: PurePath(str(one)))
     if not files:
         what = "is a folder without files" if place.is_dir() else "matches no files"
         raise LowtideError(f"{place} {what}; give a table, or a folder or a pattern of tables")
@@ -66,7 +68,16 @@ def files_of(path: formats.AnyPath) -> tuple[Path, ...]:
     return tuple(files)
 
 
-def same_schema(found: Mapping[Path, pa.Schema]) -> pa.Schema:
+def _found(place: Place) -> Sequence[Place]:
+    """The files of a folder, or those that match a pattern."""
+    if isinstance(place, RemotePath):
+        return [one for one in place.iterdir() if not one.is_dir()] if place.is_dir() else place.matches
+    if place.is_dir():
+        return [entry for entry in place.iterdir() if entry.is_file()]
+    return [one for one in map(Path, glob.glob(os.fspath(place), recursive=True)) if one.is_file()]  # noqa: PTH207
+
+
+def same_schema(found: Mapping[Place, pa.Schema]) -> pa.Schema:
     """The schema of several files: the same columns in each; whole numbers in some and others in others are numbers.
 
     Args:
@@ -88,7 +99,7 @@ def same_schema(found: Mapping[Path, pa.Schema]) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _common(known: pa.Field, own: pa.Field, first: Path, path: Path) -> pa.Field:
+def _common(known: pa.Field, own: pa.Field, first: Place, path: Place) -> pa.Field:
     if own.type == known.type:
         return known
     if pa.types.is_null(known.type) or pa.types.is_null(own.type):
@@ -105,13 +116,13 @@ def _common(known: pa.Field, own: pa.Field, first: Path, path: Path) -> pa.Field
     )
 
 
-def row_count(path: Path) -> int:
+def row_count(path: Place) -> int:
     """How many rows a Parquet file says it has."""
     with formats.readable(path, "parquet"), formats.open_parquet(path) as file:
         return int(file.metadata.num_rows)
 
 
-def read_rows(path: Path, start: int, stop: int, *, rows: int) -> Iterator[pa.Table]:
+def read_rows(path: Place, start: int, stop: int, *, rows: int) -> Iterator[pa.Table]:
     """Some rows of a Parquet file, in tables; row groups before and behind them are not read.
 
     Args:
@@ -141,14 +152,14 @@ def read_rows(path: Path, start: int, stop: int, *, rows: int) -> Iterator[pa.Ta
                 return
 
 
-def is_laid_out(files: tuple[Path, ...]) -> bool:
+def is_laid_out(files: tuple[Place, ...]) -> bool:
     """Whether files can only be read from their beginning, so that parts of them are laid out for others."""
     return len(files) == 1 and formats.format_of(files[0]).name != "parquet"
 
 
-def identity(files: tuple[Path, ...]) -> list[list[Any]]:
+def identity(files: tuple[Place, ...]) -> list[list[Any]]:
     """What tells whether files are still the ones they were: names, sizes and times."""
-    return [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in files]
+    return list(map(identity_of, files))
 
 
 def schema_text(schema: pa.Schema) -> str:

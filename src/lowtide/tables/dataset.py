@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from lowtide.errors import note
 from lowtide.formatting import in_ascii
 from lowtide.interface import TextTable
 from lowtide.labels import check_secret_values, copy_note, joint_name, near_copies, refuse_copies
+from lowtide.places import as_place, is_place
 from lowtide.protocols import Dataset, Locks, Matched, PlanView
 from lowtide.table_files.formats import as_arrow, find_column, is_frame, is_judged, is_moment, type_word
 from lowtide.table_files.plain import decoded
@@ -60,8 +60,11 @@ class TableSource:
 def open_sample(source: Any, secret: Any, options: TableOptions) -> Dataset:
     """As `open_table`; of many rows a uniform sample, see `lowtide.table_files.sampling`. Arrays are taken whole."""
     most = options.most_rows or MOST_ROWS
-    if isinstance(source, (str, Path)):
-        schema, name = schema_of(source, types=read_types(options.types), encoding=options.encoding), Path(source).name
+    if is_place(source):
+        schema, name = (
+            schema_of(source, types=read_types(options.types), encoding=options.encoding),
+            as_place(source).name,
+        )
         sample = sample_rows(batches(source, like=schema, encoding=options.encoding), most)
     elif is_frame(source):
         sample, name = sample_rows([as_arrow(source)], most), "table"
@@ -81,8 +84,9 @@ def open_sample(source: Any, secret: Any, options: TableOptions) -> Dataset:
 
 def open_table(source: Any, secret: Any, options: TableOptions) -> Dataset:
     """Read a table from a file, a frame or an array, and find the secret in it."""
-    if isinstance(source, (str, Path)):
-        table, name = read(source, types=read_types(options.types), encoding=options.encoding), Path(source).name
+    if is_place(source):
+        name = as_place(source).name
+        table = read(source, types=read_types(options.types), encoding=options.encoding)
     elif is_frame(source):
         table, name = as_arrow(source), "table"
     else:
@@ -266,7 +270,7 @@ def view_plan(plan: Plan) -> PlanView:
 
 def match_tables(release: Any, reference: Any, secret: Any, options: TableOptions, utility: str | None) -> Matched:
     """A release and its reference, the same rows in the same order, without the columns that attackers cannot read."""
-    if reference is None or not (is_frame(reference) or isinstance(reference, (str, Path))):
+    if reference is None or not (is_frame(reference) or is_place(reference)):
         return _match_arrays(release, reference, secret, utility, options.order)
     data = open_table(reference, secret, options)
     released, position = _read_release(release, data, options)
@@ -308,7 +312,7 @@ def _is_read(reader: Callable[[pa.Table], Any], name: str, *tables: pa.Table) ->
 def _match_arrays(release: Any, reference: Any, secret: Any, utility: Any, order: Any) -> Matched:
     if isinstance(secret, str):
         raise LowtideError("without a reference table, give the values of the secret, one per row of the release")
-    if isinstance(release, (str, Path)):
+    if is_place(release):
         release = read(release)
     data = _open_array(release if reference is None else reference, secret)
     if order is None:

@@ -7,7 +7,6 @@ own secret: attackers learn from its rows and are tested on those of the referen
 import difflib
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ from lowtide.checks import LowtideError, one_of
 from lowtide.errors import note
 from lowtide.interface import Circumstances
 from lowtide.labels import read_classes
+from lowtide.places import is_place
 from lowtide.protocols import Dataset, Matched
 from lowtide.table_files.formats import as_arrow, find_column, is_frame, type_word
 from lowtide.table_files.reading import batches, read, schema_like, schema_of
@@ -90,7 +90,7 @@ def _refuse_contradictions(options: TableOptions, utility: str | None) -> None:
 
 
 def _is_table(source: Any) -> bool:
-    return is_frame(source) or isinstance(source, (str, Path))
+    return is_frame(source) or is_place(source)
 
 
 def _read(source: Any, options: TableOptions) -> pa.Table:

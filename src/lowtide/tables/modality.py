@@ -16,6 +16,7 @@ import numpy as np
 
 from lowtide.errors import LowtideError
 from lowtide.extras import optional
+from lowtide.places import Place, is_place
 from lowtide.protocols import Changed, Dataset, Locks, Matched, Modality, Nouns, PlanView
 from lowtide.table_files.formats import find_column, format_of
 from lowtide.table_files.shuffling import order_beside
@@ -219,7 +220,7 @@ class TableModality:
 
     def claims_source(self, source: Any, given: Mapping[str, Any]) -> bool:
         """Files of rows, frames, arrays: whatever no other kind claims."""
-        return isinstance(source, (str, Path)) or self.claims(source)
+        return is_place(source) or self.claims(source)
 
     def open(self, source: Any, secret: Any, options: TableOptions, *, progress: bool | None) -> Dataset:
         """A table from a file, a frame or an array, with its secret."""
@@ -277,12 +278,12 @@ class TableModality:
         return {"order": order_beside(out)} if options.shuffle else {}
 
     def release_job(
-        self, source: Path, plan: Plan, options: TableOptions, *, ids: Any, progress: bool | None
+        self, source: Place, plan: Plan, options: TableOptions, *, ids: Any, progress: bool | None
     ) -> releasing.TableJob:
         """A table file, released batch by batch."""
         return releasing.TableJob(source, plan, options)
 
-    def parted_job(self, source: Path, plan: Plan, options: TableOptions, *, ids: Any) -> parted.TablePartedJob:
+    def parted_job(self, source: Place, plan: Plan, options: TableOptions, *, ids: Any) -> parted.TablePartedJob:
         """Table files, released in parts."""
         return parted.TablePartedJob(source, plan, options)
 

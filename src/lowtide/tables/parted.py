@@ -12,6 +12,7 @@ import pyarrow as pa
 from lowtide.disclose import plan_file, repeated_ids, secret_codes
 from lowtide.disclose.noise import Ids, KeyedNoise
 from lowtide.errors import LowtideError
+from lowtide.places import Place
 from lowtide.protocols import Changed
 from lowtide.table_files import concatenation, parting
 from lowtide.tables import frequencies, options, redraw_policy, releasing, value_counts
@@ -22,7 +23,7 @@ _UNKNOWN = "unknown"  # rows whose secret the plan does not know
 class TablePartedJob:
     """Table files that are released in parts."""
 
-    def __init__(self, source: Path, plan: plan_file.Plan, options: options.TableOptions) -> None:
+    def __init__(self, source: Place, plan: plan_file.Plan, options: options.TableOptions) -> None:
         if options.shuffle:
             raise LowtideError("rows are shuffled by one process; leave out --shuffle, or workers and shards")
         job = releasing.TableJob(source, plan, options, look=False)

@@ -17,6 +17,7 @@ from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
 from lowtide.disclose.plan_file import Plan
 from lowtide.disclose.repeated_ids import SeenIds, repeated
 from lowtide.disclose.secret_codes import refuse_unknown
+from lowtide.places import Place
 from lowtide.protocols import Changed
 from lowtide.table_files.carried import numbered, only_listed, without_carried
 from lowtide.table_files.formats import as_arrow, find_column, is_frame
@@ -211,7 +212,7 @@ class TableJob:
 
     total: int | None = None
 
-    def __init__(self, source: Path, plan: Plan, options: TableOptions, *, look: bool = True) -> None:
+    def __init__(self, source: Place, plan: Plan, options: TableOptions, *, look: bool = True) -> None:
         self._source, self._plan, self._encoding = source, plan, options.encoding
         self._shuffling = Shuffling()
         draws = plan.hider.draws

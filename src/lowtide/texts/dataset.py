@@ -1,9 +1,9 @@
 """Texts as the verbs open, release and match them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,9 @@ from lowtide.errors import note
 from lowtide.files import regular
 from lowtide.interface import Circumstances, TextTable
 from lowtide.labels import check_secret_values, copy_note, near_copies, refuse_copies
+from lowtide.places import Place, as_place, is_place
 from lowtide.protocols import Dataset, Locks, Matched, PlanView
+from lowtide.remote import RemotePath
 from lowtide.table_files.formats import as_arrow, find_column, is_frame, is_moment
 from lowtide.table_files.reading import batches
 from lowtide.table_files.sampling import RowSample, note_sample, sample_rows
@@ -79,11 +81,17 @@ def _stop_words(stop: str | None) -> Any:
 
 def are_text_files(source: Any) -> bool:
     """Whether a path is a folder of `.txt` files: at least half of its files are; folders of images have a few."""
-    if not isinstance(source, (str, Path)) or not Path(source).is_dir():
+    if not is_place(source) or not as_place(source).is_dir():
         return False
-    entries = islice(Path(source).rglob("*"), _LOOKED_AT)
-    suffixes = [entry.suffix.lower() for entry in entries if entry.suffix]
+    suffixes = [suffix.lower() for suffix in islice(_suffixes(as_place(source)), _LOOKED_AT) if suffix]
     return 0 < len(suffixes) <= 2 * suffixes.count(".txt")
+
+
+def _suffixes(folder: Place) -> Iterator[str]:
+    """The endings of what lies below a folder."""
+    if isinstance(folder, RemotePath):
+        return (PurePosixPath(name).suffix for name in folder.walk())
+    return (entry.suffix for entry in folder.rglob("*"))
 
 
 def open_texts(source: Any, secret: Any, options: TextOptions, *, most: int | None = None) -> Dataset:
@@ -95,7 +103,7 @@ def open_texts(source: Any, secret: Any, options: TextOptions, *, most: int | No
         options: of the kind.
         most: of table files and frames at most so many, whole authors chosen at random; `None` for all.
     """
-    if not isinstance(source, (str, Path)) and options.text is None:
+    if not is_place(source) and options.text is None:
         return _open_list(source, secret, options.group)
     sample = _sample(source, options, most)
     read = source if sample is None else sample.table
@@ -110,7 +118,7 @@ def open_texts(source: Any, secret: Any, options: TextOptions, *, most: int | No
     labels = _secret_values(found)
     check_secret_values(name, len(labels), len(np.unique(labels.astype(str))), "text")
     _note_texts(found)
-    title = Path(source).name if isinstance(source, (str, Path)) else "texts"
+    title = as_place(source).name if is_place(source) else "texts"
     # An author's name goes with their secret by nature, and is not a copy of it.
     others = found.others.select([column for column in found.others.column_names if column != found.names[2]])
     copies = near_copies(others, np.unique(labels.astype(str), return_inverse=True)[1])
@@ -130,7 +138,7 @@ def _sample(source: Any, options: TextOptions, most: int | None) -> RowSample | 
         sample = sample_rows([as_arrow(source)], most, group=options.group)
     else:
         sample = sample_rows(batches(source, encoding=options.encoding), most, group=options.group)
-    name = Path(source).name if isinstance(source, (str, Path)) else "the data frame"
+    name = as_place(source).name if is_place(source) else "the data frame"
     note_sample(sample, name, "texts", options.most_rows)
     return sample
 
@@ -238,7 +246,7 @@ def view_plan(plan: Plan) -> PlanView:
 
 def match_texts(release: Any, reference: Any, secret: Any, options: TextOptions, utility: Any) -> Matched:
     """Released texts and those they were made from, the same texts in the same order."""
-    if not isinstance(release, (str, Path)):
+    if not is_place(release):
         data = _open_list(release if reference is None else reference, secret, options.group)
         texts, clean = as_texts(release), None if reference is None else data.samples
         told = _told(options, None if options.group is None else coded(options.group, len(texts)))
@@ -246,11 +254,11 @@ def match_texts(release: Any, reference: Any, secret: Any, options: TextOptions,
             return Matched(data, texts, clean, utility, told=told)
         places = read_places(options.order, len(texts))
         return Matched(data, [texts[place] for place in places], clean, utility, places, told=told)
-    is_folder = isinstance(reference, (str, Path)) and Path(reference).is_dir()
+    is_folder = is_place(reference) and as_place(reference).is_dir()
     own = TextOptions(None if is_folder else options.text, options.group, encoding=options.encoding)
     data = open_texts(reference, secret, own)
     found: TextSet = data.source.found
-    released = read_texts(Path(release), text=options.text or found.names[0], encoding=options.encoding)
+    released = read_texts(release, text=options.text or found.names[0], encoding=options.encoding)
     if data.secret in (released.names[0], *released.others.column_names):
         raise LowtideError(
             f"the release still holds the secret {data.secret!r}: nothing is hidden; release it with `lowtide release`"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lowtide.extras import optional
+from lowtide.places import Place, is_place
 from lowtide.protocols import Changed, Dataset, Locks, Matched, Modality, Nouns
 from lowtide.texts import encoder
 from lowtide.texts.options import TextOptions
@@ -218,7 +219,7 @@ class TextModality:
         """Whatever has a named column of texts, folders of `.txt` files, and lists of texts."""
         if given.get("text") is not None:
             return True
-        return dataset.are_text_files(source) if isinstance(source, (str, Path)) else self.claims(source)
+        return dataset.are_text_files(source) if is_place(source) else self.claims(source)
 
     def open(self, source: Any, secret: Any, options: TextOptions, *, progress: bool | None) -> Dataset:
         """Texts with their secret and their authors."""
@@ -278,12 +279,12 @@ class TextModality:
         return {"changes": releasing.changes_beside(out), **order}
 
     def release_job(
-        self, source: Path, plan: Plan, options: TextOptions, *, ids: Any, progress: bool | None
+        self, source: Place, plan: Plan, options: TextOptions, *, ids: Any, progress: bool | None
     ) -> releasing.TextJob:
         """Texts of a file or a folder, released batch by batch."""
         return releasing.TextJob(source, plan, options)
 
-    def parted_job(self, source: Path, plan: Plan, options: TextOptions, *, ids: Any) -> parted.TextPartedJob:
+    def parted_job(self, source: Place, plan: Plan, options: TextOptions, *, ids: Any) -> parted.TextPartedJob:
         """Texts of files, released in parts."""
         return parted.TextPartedJob(source, plan, options)
 

@@ -13,6 +13,7 @@ from lowtide.disclose import plan_file, repeated_ids
 from lowtide.disclose.noise import Ids, KeyedNoise
 from lowtide.errors import LowtideError
 from lowtide.files import PRIVATE
+from lowtide.places import Place
 from lowtide.protocols import Changed
 from lowtide.table_files import concatenation, parting
 from lowtide.table_files.writing import Writer
@@ -26,7 +27,7 @@ class TextPartedJob:
 
     looks = False
 
-    def __init__(self, source: Path, plan: plan_file.Plan, options: options.TextOptions) -> None:
+    def __init__(self, source: Place, plan: plan_file.Plan, options: options.TextOptions) -> None:
         if options.shuffle:
             raise LowtideError("texts are shuffled by one process; leave out --shuffle, or workers and shards")
         if source.is_dir():

@@ -21,6 +21,8 @@ from scipy.sparse.csgraph import connected_components
 
 from lowtide.errors import LowtideError
 from lowtide.files import regular
+from lowtide.places import Place, as_place
+from lowtide.remote import RemotePath
 from lowtide.table_files.formats import as_arrow, find_column, is_frame, is_text, type_word
 from lowtide.table_files.reading import read
 from lowtide.texts.cleaning import checked, cleaner
@@ -198,7 +200,7 @@ def read_texts(
         group: the column that says who wrote a text, if it is wanted.
         encoding: of CSV and of text files.
     """
-    place = "the data frame" if is_frame(path) else Path(path)
+    place = "the data frame" if is_frame(path) else as_place(path)
     if isinstance(place, str):
         table = as_arrow(path)
     elif place.is_dir():
@@ -254,7 +256,7 @@ def _rows(table: pa.Table, rows: int) -> pa.Table:
     return pa.table({"": pa.nulls(rows)}).select([])
 
 
-def _read_folder(root: Path, encoding: str) -> pa.Table:
+def _read_folder(root: Place, encoding: str) -> pa.Table:
     """The texts of a folder as a table: `text`, `label` where there are classes, `split` where there is one, `file`."""
     files = sorted(_walk(root))
     if not files:
@@ -270,8 +272,10 @@ def _read_folder(root: Path, encoding: str) -> pa.Table:
     return pa.table({**columns, FILE: pa.array(files, pa.string())})
 
 
-def _walk(root: Path) -> list[str]:
+def _walk(root: Place) -> list[str]:
     """The text files below a folder, but hidden ones."""
+    if isinstance(root, RemotePath):
+        return [name for name in root.walk() if name.lower().endswith(".txt")]
     found: list[str] = []
     for place, folders, names in os.walk(root):
         folders[:] = [name for name in folders if not name.startswith((".", "__MACOSX"))]
@@ -281,9 +285,9 @@ def _walk(root: Path) -> list[str]:
     return found
 
 
-def _read_file(path: Path, encoding: str) -> str:
+def _read_file(path: Place, encoding: str) -> str:
     try:
-        return regular(path).read_bytes().decode(encoding).removeprefix("\ufeff")
+        return (regular(path) if isinstance(path, Path) else path).read_bytes().decode(encoding).removeprefix("\ufeff")
     except LookupError:
         raise LowtideError(
             f"encoding must be one Python knows, such as 'latin-1', got {encoding!r}; leave it out for UTF-8"

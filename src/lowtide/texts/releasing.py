@@ -17,6 +17,7 @@ from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
 from lowtide.disclose.plan_file import Plan
 from lowtide.errors import LowtideError, note
 from lowtide.files import PRIVATE
+from lowtide.places import Place
 from lowtide.protocols import Changed
 from lowtide.table_files.formats import as_arrow, find_column, is_frame
 from lowtide.table_files.reading import batches, schema_of
@@ -77,7 +78,7 @@ class TextJob:
 
     total: int | None = None
 
-    def __init__(self, source: Path, plan: Plan, options: TextOptions) -> None:
+    def __init__(self, source: Place, plan: Plan, options: TextOptions) -> None:
         self._source, self._plan, self._encoding = source, plan, options.encoding
         self._shuffling = Shuffling()
         self._redraws = isinstance(plan.hider.policy, RedrawWords)
