@@ -101,7 +101,12 @@ class Header:
 
 def is_image(name: str) -> bool:
     """Whether a name ends like that of an image."""
-    return Path(name).suffix.lower() in FORMATS
+    return suffix_of(name) in FORMATS
+
+
+def suffix_of(name: str) -> str:
+    """How a name ends, in small letters, such as `.png`; quicker than a path, of which folders hold very many."""
+    return os.path.splitext(name)[1].lower()  # noqa: PTH122 - see above
 
 
 def look(path: Path, *, thorough: bool = False, resized: bool = False) -> Header:
@@ -120,8 +125,8 @@ def look(path: Path, *, thorough: bool = False, resized: bool = False) -> Header
             check_pixels(*size)
         if thorough or not _ends_well(file, image.format or ""):
             file.seek(0)
-            return Header(_plain(image).size, grey, coding)
-        return Header(size[::-1] if _turn(image) in _SIDEWAYS else size, grey, coding)
+            return _shared_header(_plain(image).size, grey, coding)
+        return _shared_header(size[::-1] if _turn(image) in _SIDEWAYS else size, grey, coding)
 
 
 def _coding(image: Image.Image) -> Coding | None:
@@ -130,16 +135,20 @@ def _coding(image: Image.Image) -> Coding | None:
         return None
     tables = getattr(image, "quantization", {})
     sampling = JpegImagePlugin.get_sampling(image)
-    found = tuple(tuple(int(number) for number in tables[key]) for key in sorted(tables))
-    if not found or any(len(one) != 64 or not 0 < min(one) <= max(one) <= 255 for one in found):
+    return _shared_coding(tuple(tuple(tables[key]) for key in sorted(tables)), max(sampling, 0))
+
+
+# One object for all files that are alike: what is known of each would else be most of the memory of a release.
+@lru_cache(maxsize=1024)
+def _shared_coding(tables: tuple[tuple[int, ...], ...], subsampling: int) -> Coding | None:
+    if not tables or any(len(one) != 64 or not 0 < min(one) <= max(one) <= 255 for one in tables):
         return None
-    return _shared(found, max(sampling, 0))
+    return Coding(tuple(tuple(map(int, one)) for one in tables), subsampling)
 
 
 @lru_cache(maxsize=1024)
-def _shared(tables: tuple[tuple[int, ...], ...], subsampling: int) -> Coding:
-    """One object for all files that are encoded alike: a kilobyte a file would be most of what is known of them."""
-    return Coding(tables, subsampling)
+def _shared_header(size: Size, grey: bool, coding: Coding | None) -> Header:
+    return Header(size, grey, coding)
 
 
 def decode(path: Path, *, channels: int, size: Size | None = None) -> Pixels:

@@ -263,7 +263,7 @@ class ImageFolder:
 
     @property
     def _parents(self) -> list[str]:
-        return [PurePosixPath(name).parent.as_posix() for name in self.names]
+        return [name.rpartition("/")[0] or "." for name in self.names]
 
     def column(self, name: str) -> NDArray[Any]:
         """The values of one label, (n,); `None`, or NaN among numbers, where it is missing."""

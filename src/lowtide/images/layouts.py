@@ -254,7 +254,8 @@ def _walk(root: Path) -> list[str]:
         shown = [name for name in folders if not name.startswith((".", "__MACOSX"))]
         folders[:] = [name for name in shown if not _leads_back(here / name)]
         files = (name for name in names if not name.startswith(".") and name.lower() not in _CLUTTER)
-        found.extend((here.relative_to(root) / name).as_posix() for name in files)
+        below = here.relative_to(root).as_posix()
+        found.extend(files if below == "." else (f"{below}/{name}" for name in files))
     return sorted(found)
 
 
@@ -342,7 +343,7 @@ def _celeba(root: Path, files: Sequence[str]) -> Listing | None:
 
 def _folders(root: Path, files: Sequence[str]) -> Listing:
     """A folder per class, below a folder per split or not; or images about which nothing is said."""
-    images = [PurePosixPath(name).parts for name in files if is_image(name)]
+    images = [tuple(name.split("/")) for name in files if is_image(name)]
     if not images:
         endings = ", ".join(FORMATS)
         raise LowtideError(
@@ -356,7 +357,7 @@ def _folders(root: Path, files: Sequence[str]) -> Listing:
     columns = {LABEL: [parts[depth] for parts in kept]} if is_classes else {}
     if depth:
         columns[SPLIT] = [parts[0] for parts in kept]
-    unlabelled = sorted({"/".join(parts) for parts in images} - {"/".join(parts) for parts in kept})
+    unlabelled = sorted("/".join(parts) for parts in set(images) - set(kept)) if is_classes else []
     layout: Layout = "classes" if is_classes else "plain"
     return Listing(layout, tuple("/".join(parts) for parts in kept), pa.table(columns), {NO_LABEL: tuple(unlabelled)})
 
