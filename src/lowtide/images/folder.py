@@ -89,6 +89,10 @@ _WORDS: dict[Layout, str] = {
 }
 
 
+class DamagedImageError(LowtideError):
+    """An image whose header is in order and whose pixels are not."""
+
+
 @dataclass(frozen=True)
 class Skipped:
     """What was found and cannot be used.
@@ -152,7 +156,7 @@ class FileImages:
             if pixels.shape == expected:
                 return pixels
             problem = "not of the size it had"
-        raise LowtideError(
+        raise DamagedImageError(
             f"{PurePosixPath(name).name} is {problem}, which its header did not tell; remove it, or open the images "
             "with thorough=True, which skips such files"
         )
