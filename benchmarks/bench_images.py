@@ -9,8 +9,8 @@ every patch before it is mapped to the channels of the row, 32 of them, and all 
 that are looked at. With `--data` (a folder in GENKI-4K's layout with a split.csv) a fit on its training faces is
 timed and judged on its test faces.
 
-A release of a folder of JPEG files under a plan is timed against decoding and encoding the same files with Pillow on as
-many threads, and nothing else.
+A release of a folder of JPEG files under a plan is timed against decoding and encoding the same files, as they were
+encoded, on as many threads, and nothing else (`scale_worker.again`).
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from lowtide.images.causal import CausalNet
 from lowtide.images.convnets import ImageCritic, fast
 from lowtide.images.dataset import open_images
 from lowtide.images.encoder import Grid, ImageEncoder
-from lowtide.images.files import decode, encode, spread
 from lowtide.images.hider import ImageHider
 from lowtide.images.mechanism import FixedPatches, ImageMechanism
 from lowtide.labels import Classes
 from lowtide.report.console import parse_arguments, print_table, shortest, write_json
 from lowtide.training import descend
+from scale_worker import again
 
 
 def density_of(grid: Grid, nets: int, seed: int) -> Density:
@@ -165,22 +165,15 @@ def release_speed(images: int, side: int, seed: int) -> dict[str, float]:
     rng = np.random.default_rng(np.random.SeedSequence([seed, 0xBE4D]))
     grid = Grid(side, side, 3, 8)
     with tempfile.TemporaryDirectory() as place:
-        source, plain = Path(place) / "source", Path(place) / "plain"
+        source = Path(place) / "source"
         source.mkdir()
-        plain.mkdir()
         for k in range(images):
             coarse = rng.integers(0, 256, (side // 8, side // 8, 3), dtype=np.uint8)
             Image.fromarray(coarse).resize((side, side), Image.Resampling.BICUBIC).save(
                 source / f"{k:05}.jpg", quality=95
             )
-
-        def again(name: str) -> None:
-            pixels = decode(source / name, channels=3)
-            (plain / name).write_bytes(encode(pixels, ".jpg", quality=95))
-
-        folder, plan = open_images(source, progress=False), plan_of(grid)
-        loop = shortest(lambda: spread(again, folder.names))
-        runs = iter(range(100))
+        plan, runs = plan_of(grid), iter(range(100))
+        loop = shortest(lambda: again(source, Path(place) / f"plain {next(runs)}"))
         whole = shortest(lambda: release(source, plan, Path(place) / f"release {next(runs)}", progress=False))
     return {"images": images, "side": side, "plain, images/s": images / loop, "release / plain": loop / whole}
 

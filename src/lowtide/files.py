@@ -19,7 +19,6 @@ PRIVATE = 0o600  # rights of a file that stays inside: plans, keys, and lists of
 _PRIVATE_FOLDER = 0o700
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)  # of file systems that have none
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_SMALL = 1 << 20  # bytes up to which a file is read at once to be hashed
 _ELSEWHERE = "choose a folder that exists and is writable, or another name"
 
 
@@ -384,17 +383,18 @@ def sha256_of(path: Path) -> str:
     """
     if not path.is_dir():
         return _digest(regular(path))
-    # Texts, since there may be very many files, and a `Path` takes longer to make than a small file to hash.
-    files = (f"{place}/{name}" for place, _, names in os.walk(path) for name in names)
+    # Names as they are listed: a `Path` for each of very many small files takes longer to make than a file to hash.
+    files: list[str] = []
+    for place, _, names in os.walk(path):
+        below = place.removeprefix(str(path)).lstrip("/")
+        files += [f"{below}/{name}" for name in names] if below else names
     found = hashlib.sha256()
-    for file in sorted(filter(os.path.isfile, files)):
-        name = file.removeprefix(f"{path}/")
-        found.update(f"{_digest(file)}  {name}\n".encode("utf-8", "surrogateescape"))
+    for name in sorted(name for name in files if os.path.isfile(f"{path}/{name}")):  # noqa: PTH113
+        found.update(f"{_digest(f'{path}/{name}')}  {name}\n".encode("utf-8", "surrogateescape"))
     return found.hexdigest()
 
 
 def _digest(path: str | Path) -> str:
     with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - see above
-        if os.fstat(file.fileno()).st_size > _SMALL:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-        return hashlib.sha256(file.read()).hexdigest()
+        small = os.fstat(file.fileno()).st_size < 1 << 20  # read at once
+        return (hashlib.sha256(file.read()) if small else hashlib.file_digest(file, "sha256")).hexdigest()
