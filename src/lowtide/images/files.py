@@ -12,7 +12,7 @@ import io
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -58,7 +58,9 @@ _SIDEWAYS = tuple(_TURNS[turn] for turn in (5, 6, 7, 8))
 _ORIENTATION = 0x0112
 _TAIL = 1024  # bytes in which a whole JPEG ends
 _WORKERS = min(8, os.cpu_count() or 1)
-_FEWEST = 4  # files from which threads are worth their start
+_FEWEST = 4  # files from which threads are worth it
+_AT_ONCE = 16  # small files that a thread does in one go: waking others takes as long as one of them
+_SHARES = 4  # goes of each thread, so that none waits long for the last
 
 NOT_AN_IMAGE = "not a JPEG, PNG, WebP, BMP or TIFF image"
 DAMAGED = "damaged or cut short"
@@ -204,13 +206,33 @@ def encode(pixels: Pixels, suffix: str, *, quality: int = 95, coding: Coding | N
 
 
 def spread(work: Callable[[Given], Made], items: Iterable[Given]) -> list[Made]:
-    """Do the same with many items on several threads, in order; Pillow lets go of the interpreter while it works."""
+    """Do the same with many items on several threads, in order; Pillow lets go of the interpreter while it works.
+
+    All callers share the threads, so that a batch that is read while another is written does not make more of them than
+    there are processors: they would spend more time on waiting for the interpreter than on images. Not to be called by
+    the work itself.
+    """
     todo = list(items)
     with quiet():
         if len(todo) < _FEWEST:
             return [work(item) for item in todo]
-        with ThreadPoolExecutor(min(_WORKERS, len(todo))) as pool:
-            return list(pool.map(work, todo, chunksize=1))
+        few = max(1, min(_AT_ONCE, len(todo) // (_SHARES * _WORKERS)))
+        pieces = [todo[start : start + few] for start in range(0, len(todo), few)]
+        coming = [_pool().submit(lambda some: [work(item) for item in some], piece) for piece in pieces]
+        try:
+            return [made for piece in coming for made in piece.result()]
+        finally:  # after an exception, no item is worked on any more
+            for piece in coming:
+                piece.cancel()
+            wait(coming)
+
+
+@lru_cache(maxsize=1)
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_WORKERS, thread_name_prefix="images")
+
+
+os.register_at_fork(after_in_child=_pool.cache_clear)  # a process that is forked has none of the threads
 
 
 @contextmanager
