@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,20 @@ import numpy as np
 
 from lowtide import Plan
 from lowtide.disclose.repeated_ids import check_repeats
-from lowtide.files import sha256_of
+from lowtide.hashes import sha256_of
+from lowtide.images.encoder import Grid
+from lowtide.images.options import ImageOptions
+from lowtide.images.parted import ImagePartedJob
+from scale_faces import PATCH, SIDE, make_faces
 from scale_rows import make_plan
 
 _PART = 250_000  # rows
 _ROWS, _QUICK = 10_000_000, 500_000
+_IMAGES, _FEW = 10_000, 500
 
 
 def measure_driver(folder: Path, seed: int, *, quick: bool, most: int) -> list[dict[str, Any]]:
-    """Processor seconds of comparing ids, adding up what a plan that draws anew must know, and hashing."""
+    """Processor seconds of comparing ids, adding up what a plan that draws anew must know, hashing, and images."""
     rows, rng = min(most, _QUICK if quick else _ROWS), np.random.default_rng(seed)
     ids, runs = rng.permutation(rows).astype(np.uint64), list[Path]()
     for start in range(0, rows, _PART):
@@ -47,5 +53,28 @@ def measure_driver(folder: Path, seed: int, *, quick: bool, most: int) -> list[d
             "counts of a part, MB": place.stat().st_size / 1e6,
             "the same added up, s": added,
             "a gigabyte hashed, s": 1e9 * hashed / place.stat().st_size,
+            "an image, microseconds": 1e6 * _per_image(folder, _FEW if quick else _IMAGES, seed),
         }
     ]
+
+
+def _per_image(folder: Path, images: int, seed: int) -> float:
+    """Processor seconds of reading a header, describing it to a worker, and naming and hashing what that wrote."""
+    from bench_images import plan_of  # noqa: PLC0415 - which brings PyTorch along
+
+    source, shard, out = (folder / f"driver {name}" for name in ("faces", "shard", "out"))
+    make_faces(source, images, seed)
+    plan = plan_of(Grid(SIDE, SIDE, 3, PATCH))
+    begun = time.process_time()
+    job = ImagePartedJob(source, plan, ImageOptions(), ids=None)
+    job.recipe(out, sharded=False)
+    parts = list(job.parts(_PART, folder, frozenset()))
+    opened = time.process_time() - begun
+    shard.mkdir()
+    for part in parts:
+        for number, name in enumerate(part["files"], part["start"]):
+            shutil.copyfile(source / name, shard / f"{number:09d}.jpg")
+    begun = time.process_time()
+    job.join([shard], [], out, lambda path, **_: Path(path), sharded=False)
+    sha256_of(out)
+    return (opened + time.process_time() - begun) / images

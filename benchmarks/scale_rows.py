@@ -17,7 +17,7 @@ from lowtide import Plan, plan, release
 from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.certificate import certify_fixed
 from lowtide.engines.releasing import Scale, open_engine
-from lowtide.files import sha256_of
+from lowtide.hashes import sha256_of
 from lowtide.table_files.formats import type_word
 from lowtide.tables.encoder import read_table
 from lowtide.tables.hider import TableHider

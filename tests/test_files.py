@@ -1,6 +1,7 @@
 """Files and folders appear whole or not at all, and nobody else's folder is ever replaced."""
 
 import errno
+import hashlib
 import json
 import os
 import stat
@@ -9,6 +10,7 @@ import pytest
 
 from lowtide.errors import LowtideError
 from lowtide.files import whole_file, whole_path, write_folder, write_whole
+from lowtide.hashes import sha256_of
 
 NAMES = frozenset({"config.json", "data.bin"})
 
@@ -172,3 +174,19 @@ def test_a_path_vanishes_on_any_exception_of_the_block(tmp_path, error):
         fail()
     assert (tmp_path / "file").read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_hash_of_a_folder_is_that_of_a_listing_by_name(tmp_path):
+    """The listing is what `sha256sum` prints of all files in the order of their paths, also across folders."""
+    large = bytes(range(256)) * 5_000  # more than is read at once
+    contents = {"a-b/x": b"1", "a.jpg": b"2", "a/b/y": b"3", "a/x": b"4", "large": large, "\udcff": b"5", ".z": b""}
+    for name, content in contents.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "no file").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "c").symlink_to(tmp_path / "a")  # a folder, whose files are in it already
+    listing = "".join(f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents))
+    assert sha256_of(tmp_path) == hashlib.sha256(listing.encode("utf-8", "surrogateescape")).hexdigest()
+    assert sha256_of(tmp_path / "large") == hashlib.sha256(large).hexdigest()
+    (tmp_path / "a" / "x").rename(tmp_path / "a" / "w")
+    assert sha256_of(tmp_path) != hashlib.sha256(listing.encode("utf-8", "surrogateescape")).hexdigest()

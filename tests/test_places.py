@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from lowtide import LowtideError, audit, places, plan, scan
-from lowtide.files import sha256_of, write_whole
+from lowtide.files import write_whole
+from lowtide.hashes import sha256_of
 from lowtide.places import (
     _COPIES,
     _OPEN_FILES,

@@ -20,6 +20,7 @@ ROOMS = (
     "remote",
     "places",
     "files",
+    "hashes",
     "progress",
     "training",
     "spread",

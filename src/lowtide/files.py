@@ -1,9 +1,8 @@
-"""Files and folders that appear whole or not at all, alone or together, and their hashes."""
+"""Files and folders that appear whole or not at all, alone or together."""
 
 import contextlib
 import errno
 import fcntl
-import hashlib
 import os
 import secrets
 import shutil
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from lowtide.errors import LowtideError
-from lowtide.places import Place, refuse_url
+from lowtide.places import refuse_url
 
 PRIVATE = 0o600  # rights of a file that stays inside: plans, keys, and lists of what was hidden where
 _PRIVATE_FOLDER = 0o700
@@ -381,20 +380,3 @@ def regular(path: str | os.PathLike[str]) -> Path:
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
         return Path(path)
     raise LowtideError(f"{os.fspath(path)} is a pipe or a device, not a file; save what it gives to a file first")
-
-
-def sha256_of(path: Place) -> str:
-    """The hash of a file; of a folder, that of the names and hashes of its files in the order of their names.
-
-    It is what the card of a release carries, whatever kind of data it is about.
-    """
-    if not path.is_dir():
-        with (regular(path) if isinstance(path, Path) else path).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    files: dict[str, Place]
-    if isinstance(path, Path):
-        files = {entry.relative_to(path).as_posix(): entry for entry in path.rglob("*") if entry.is_file()}
-    else:
-        files = {name: path / name for name in path.walk()}
-    listing = "".join(f"{sha256_of(files[name])}  {name}\n" for name in sorted(files))
-    return hashlib.sha256(listing.encode("utf-8", "surrogateescape")).hexdigest()

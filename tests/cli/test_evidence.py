@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lowtide.cli.arguments import AuditArguments, VerifyArguments
-from lowtide.files import sha256_of
+from lowtide.hashes import sha256_of
 
 ROOT = Path(__file__).parents[2]
 QUICK = ("--attacker", "logistic regression", "--quiet")

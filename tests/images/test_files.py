@@ -1,11 +1,18 @@
 """One image file: whatever it holds, its pixels are 8 bits deep, upright and opaque."""
 
+import os
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, PngImagePlugin
 
+from lowtide.images import files
 from lowtide.images.files import (
     DAMAGED,
     NOT_AN_IMAGE,
@@ -209,3 +216,57 @@ def test_only_pixels_are_written_to_a_file(tmp_path):
     again.write_bytes(encode(decode(path, channels=3), ".png"))
     with Image.open(again) as image:
         assert image.info == {}
+
+
+def test_work_is_spread_in_order_over_threads_that_all_share():
+    """Two callers at once, as a release that reads a batch while it writes another, get no more threads than one."""
+    used = set()
+
+    def square(number):
+        used.add(threading.get_ident())
+        return number * number
+
+    with ThreadPoolExecutor(2) as callers:
+        found = list(callers.map(lambda n: spread(square, range(n)), [300, 301, 5, 16]))
+    assert found == [[number * number for number in range(n)] for n in (300, 301, 5, 16)]
+    assert len(used) <= files._WORKERS
+    assert spread(square, [3]) == [9]  # too few for threads
+    assert threading.get_ident() in used
+
+
+def test_nothing_is_worked_on_after_an_exception():
+    """A release that fails removes what it wrote, and nothing may be written behind its back."""
+    begun, ended = [], []
+
+    def work(number):
+        begun.append(number)
+        if number == 20:
+            raise OSError("stop")
+        time.sleep(0.001)
+        ended.append(number)
+
+    with pytest.raises(OSError, match="stop"):
+        spread(work, range(400))
+    at_once = len(ended)
+    assert len(begun) == at_once + 1  # whatever was begun has ended
+    assert at_once < 399
+    time.sleep(0.05)
+    assert len(ended) == at_once
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_has_threads_of_its_own():
+    assert spread(abs, range(-20, 0)) == list(range(20, 0, -1))
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if spread(abs, range(-20, 0)) == list(range(20, 0, -1)) else 1)
+    deadline = time.monotonic() + 20
+    done, status = 0, 0
+    while done == 0 and time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        time.sleep(0.01)
+    if done == 0:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    assert (done, status) == (child, 0)

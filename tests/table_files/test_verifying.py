@@ -13,7 +13,7 @@ from lowtide.disclose.card import Feature
 from lowtide.disclose.review import Approval, Decision
 from lowtide.disclose.standing import Unjudged
 from lowtide.errors import LowtideError
-from lowtide.files import sha256_of
+from lowtide.hashes import sha256_of
 from lowtide.table_files.verifying import broken_claims, why_refused
 
 COLUMNS = {"age": [30, 41, 52], "town": ["hidden"] * 3, "income": pa.nulls(3, pa.float64()), "person": [""] * 3}

@@ -32,8 +32,9 @@ from lowtide.disclose.membership import Membership
 from lowtide.disclose.review import Decision, digest_of
 from lowtide.disclose.standing import Bound, SecretStanding, Standing, Unjudged, rests_on_few
 from lowtide.errors import LowtideError
-from lowtide.files import regular, sha256_of, write_whole
+from lowtide.files import regular, write_whole
 from lowtide.formatting import html_of_markdown
+from lowtide.hashes import sha256_of
 from lowtide.interface import Attack, DivergenceCurve, Estimate, Guarantee, RowOrder, strongest
 from lowtide.types import Floats
 

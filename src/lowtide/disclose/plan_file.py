@@ -23,8 +23,9 @@ from lowtide.disclose.card import ReleaseCard
 from lowtide.disclose.noise import KeyedNoise, open_key, open_noise
 from lowtide.disclose.saved import check_card
 from lowtide.errors import LowtideError, note
-from lowtide.files import PRIVATE, sha256_of, write_whole
+from lowtide.files import PRIVATE, write_whole
 from lowtide.formatting import html_of, text_of, visible
+from lowtide.hashes import sha256_of
 from lowtide.interface import Reported
 from lowtide.places import as_place, is_place
 from lowtide.protocols import Modality, Nouns, PlanView

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from lowtide.disclose.card import Feature, ReleaseCard
 from lowtide.disclose.noise import KEY_NAME, KeyedNoise, keyed_order, open_noise
 from lowtide.disclose.plan_file import Plan, Release, card_paths
 from lowtide.errors import LowtideError, note
-from lowtide.files import Staging, sha256_of, write_whole
+from lowtide.files import Staging, write_whole
+from lowtide.hashes import sha256_of
 from lowtide.interface import RowOrder
 from lowtide.places import refuse_url
 from lowtide.progress import progress_bar
@@ -64,11 +65,28 @@ def released_order(made: Plan, shuffled: bool | None) -> RowOrder | None:
     return replace(planned, shuffled=shuffled)
 
 
+class StartAgainError(Exception):
+    """What a job raises when its source turns out to hold less than it seemed to.
+
+    Args:
+        reopen: opens the job again, without what cannot be used.
+    """
+
+    def __init__(self, reopen: Callable[[], ReleaseJob]) -> None:
+        super().__init__("the release starts again")
+        self.reopen = reopen
+
+
 class Tally:
     """What the card says of the samples that are released, counted batch by batch."""
 
     def __init__(self, card: ReleaseCard, plan_digest: str) -> None:
-        self._card, self._plan_digest, self.rows = card, plan_digest, 0
+        self._card, self._plan_digest = card, plan_digest
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget what was counted."""
+        self.rows = 0
         self._hidden: Any = None
         self._units = self._changed = 0.0
         self._blank = self._beyond = 0
@@ -117,6 +135,17 @@ def write_release(
     job: ReleaseJob, tally: Tally, target: Path, staging: Staging, *, noise: Any, progress: bool | None
 ) -> tuple[ReleaseCard, dict[str, Path]]:
     """Write a release and its card, to be put in place together; the card, and where its files go."""
+    try:
+        _write_batches(job, tally, target, staging, noise=noise, progress=progress)
+    except StartAgainError as found:
+        tally.clear()
+        _write_batches(found.reopen(), tally, target, staging, noise=noise, progress=progress)
+    return write_card(tally, target, staging)
+
+
+def _write_batches(
+    job: ReleaseJob, tally: Tally, target: Path, staging: Staging, *, noise: Any, progress: bool | None
+) -> None:
     with job.sink(target, staging) as sink, progress_bar("releasing", job.total, progress) as tick:
         for batch in job.batches():
             changed = job.change(batch, noise)
@@ -125,7 +154,6 @@ def write_release(
             tick(tally.rows)
             del batch, changed  # so that one batch is in memory, and not two, while the next is read
         job.finish()
-    return write_card(tally, target, staging)
 
 
 def write_card(tally: Tally, target: Path, staging: Staging) -> tuple[ReleaseCard, dict[str, Path]]:

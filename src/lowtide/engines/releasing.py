@@ -25,7 +25,8 @@ from lowtide.disclose.releasing import Tally, noise_of, released_order, write_ca
 from lowtide.engines.local import LocalEngine
 from lowtide.engines.working import IDS, LEARNT, Task, parted_kind, write_task
 from lowtide.errors import LowtideError, note, one_of
-from lowtide.files import Staging, cannot_write, sha256_of, write_whole
+from lowtide.files import Staging, cannot_write, write_whole
+from lowtide.hashes import sha256_of
 from lowtide.interface import RowOrder
 from lowtide.places import Place
 from lowtide.progress import progress_bar

@@ -20,7 +20,7 @@ import pyarrow as pa
 from lowtide.disclose import noise as noises
 from lowtide.disclose import parted, plan_file, releasing
 from lowtide.errors import LowtideError, LowtideNote
-from lowtide.files import sha256_of
+from lowtide.hashes import sha256_of
 from lowtide.places import private_copies
 from lowtide.protocols import Modality
 from lowtide.training import one_thread

@@ -12,7 +12,7 @@ import io
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -59,7 +59,9 @@ _SIDEWAYS = tuple(_TURNS[turn] for turn in (5, 6, 7, 8))
 _ORIENTATION = 0x0112
 _TAIL = 1024  # bytes in which a whole JPEG ends
 _WORKERS = min(8, os.cpu_count() or 1)
-_FEWEST = 4  # files from which threads are worth their start
+_FEWEST = 4  # files from which threads are worth it
+_AT_ONCE = 16  # small files that a thread does in one go: waking others takes as long as one of them
+_SHARES = 4  # goes of each thread, so that none waits long for the last
 
 NOT_AN_IMAGE = "not a JPEG, PNG, WebP, BMP or TIFF image"
 DAMAGED = "damaged or cut short"
@@ -102,7 +104,12 @@ class Header:
 
 def is_image(name: str) -> bool:
     """Whether a name ends like that of an image."""
-    return Path(name).suffix.lower() in FORMATS
+    return suffix_of(name) in FORMATS
+
+
+def suffix_of(name: str) -> str:
+    """How a name ends, in small letters, such as `.png`; quicker than a path, of which folders hold very many."""
+    return os.path.splitext(name)[1].lower()  # noqa: PTH122 - see above
 
 
 def holds(files: Iterable[str], folder: str) -> bool:
@@ -126,8 +133,8 @@ def look(path: Place, *, thorough: bool = False, resized: bool = False) -> Heade
             check_pixels(*size)
         if thorough or not _ends_well(file, image.format or ""):
             file.seek(0)
-            return Header(_plain(image).size, grey, coding)
-        return Header(size[::-1] if _turn(image) in _SIDEWAYS else size, grey, coding)
+            return _shared_header(_plain(image).size, grey, coding)
+        return _shared_header(size[::-1] if _turn(image) in _SIDEWAYS else size, grey, coding)
 
 
 def _coding(image: Image.Image) -> Coding | None:
@@ -136,16 +143,20 @@ def _coding(image: Image.Image) -> Coding | None:
         return None
     tables = getattr(image, "quantization", {})
     sampling = JpegImagePlugin.get_sampling(image)
-    found = tuple(tuple(int(number) for number in tables[key]) for key in sorted(tables))
-    if not found or any(len(one) != 64 or not 0 < min(one) <= max(one) <= 255 for one in found):
+    return _shared_coding(tuple(tuple(tables[key]) for key in sorted(tables)), max(sampling, 0))
+
+
+# One object for all files that are alike: what is known of each would else be most of the memory of a release.
+@lru_cache(maxsize=1024)
+def _shared_coding(tables: tuple[tuple[int, ...], ...], subsampling: int) -> Coding | None:
+    if not tables or any(len(one) != 64 or not 0 < min(one) <= max(one) <= 255 for one in tables):
         return None
-    return _shared(found, max(sampling, 0))
+    return Coding(tuple(tuple(map(int, one)) for one in tables), subsampling)
 
 
 @lru_cache(maxsize=1024)
-def _shared(tables: tuple[tuple[int, ...], ...], subsampling: int) -> Coding:
-    """One object for all files that are encoded alike: a kilobyte a file would be most of what is known of them."""
-    return Coding(tables, subsampling)
+def _shared_header(size: Size, grey: bool, coding: Coding | None) -> Header:
+    return Header(size, grey, coding)
 
 
 def decode(path: Place, *, channels: int, size: Size | None = None) -> Pixels:
@@ -201,13 +212,33 @@ def encode(pixels: Pixels, suffix: str, *, quality: int = 95, coding: Coding | N
 
 
 def spread(work: Callable[[Given], Made], items: Iterable[Given]) -> list[Made]:
-    """Do the same with many items on several threads, in order; Pillow lets go of the interpreter while it works."""
+    """Do the same with many items on several threads, in order; Pillow lets go of the interpreter while it works.
+
+    All callers share the threads, so that a batch that is read while another is written does not make more of them than
+    there are processors: they would spend more time on waiting for the interpreter than on images. Not to be called by
+    the work itself.
+    """
     todo = list(items)
     with quiet():
         if len(todo) < _FEWEST:
             return [work(item) for item in todo]
-        with ThreadPoolExecutor(min(_WORKERS, len(todo))) as pool:
-            return list(pool.map(work, todo, chunksize=1))
+        few = max(1, min(_AT_ONCE, len(todo) // (_SHARES * _WORKERS)))
+        pieces = [todo[start : start + few] for start in range(0, len(todo), few)]
+        coming = [_pool().submit(lambda some: [work(item) for item in some], piece) for piece in pieces]
+        try:
+            return [made for piece in coming for made in piece.result()]
+        finally:  # after an exception, no item is worked on any more
+            for piece in coming:
+                piece.cancel()
+            wait(coming)
+
+
+@lru_cache(maxsize=1)
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_WORKERS, thread_name_prefix="images")
+
+
+os.register_at_fork(after_in_child=_pool.cache_clear)  # a process that is forked has none of the threads
 
 
 @contextmanager

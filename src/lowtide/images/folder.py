@@ -90,6 +90,10 @@ _WORDS: dict[Layout, str] = {
 }
 
 
+class DamagedImageError(LowtideError):
+    """An image whose header is in order and whose pixels are not."""
+
+
 @dataclass(frozen=True)
 class Skipped:
     """What was found and cannot be used.
@@ -153,7 +157,7 @@ class FileImages:
             if pixels.shape == expected:
                 return pixels
             problem = "not of the size it had"
-        raise LowtideError(
+        raise DamagedImageError(
             f"{PurePosixPath(name).name} is {problem}, which its header did not tell; remove it, or open the images "
             "with thorough=True, which skips such files"
         )
@@ -264,7 +268,7 @@ class ImageFolder:
 
     @property
     def _parents(self) -> list[str]:
-        return [PurePosixPath(name).parent.as_posix() for name in self.names]
+        return [name.rpartition("/")[0] or "." for name in self.names]
 
     def column(self, name: str) -> NDArray[Any]:
         """The values of one label, (n,); `None`, or NaN among numbers, where it is missing."""

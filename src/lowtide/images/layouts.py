@@ -255,7 +255,8 @@ def _walk(root: Place) -> list[str]:
         shown = [name for name in folders if not name.startswith((".", "__MACOSX"))]
         folders[:] = [name for name in shown if not _leads_back(here / name)]
         files = (name for name in names if not name.startswith(".") and name.lower() not in _CLUTTER)
-        found.extend((here.relative_to(root) / name).as_posix() for name in files)
+        below = here.relative_to(root).as_posix()
+        found.extend(files if below == "." else (f"{below}/{name}" for name in files))
     return sorted(found)
 
 
@@ -274,8 +275,8 @@ def _is_beside(name: str) -> bool:
     if path.name in METADATA:
         return True
     at_top = len(path.parts) == 1
-    leakage = path.suffix.lower() in _BESIDE or path.stem.lower().startswith(("readme", "license", "licence"))
-    return at_top and (leakage or name in (GENKI_LABELS, f"{CELEBA_LABELS}.txt", f"{CELEBA_SPLIT}.txt"))
+    described = path.suffix.lower() in _BESIDE or path.stem.lower().startswith(("readme", "license", "licence"))
+    return at_top and (described or name in (GENKI_LABELS, f"{CELEBA_LABELS}.txt", f"{CELEBA_SPLIT}.txt"))
 
 
 def _metadata(root: Place, files: Sequence[str]) -> Listing | None:
@@ -343,7 +344,7 @@ def _celeba(root: Place, files: Sequence[str]) -> Listing | None:
 
 def _folders(root: Place, files: Sequence[str]) -> Listing:
     """A folder per class, below a folder per split or not; or images about which nothing is said."""
-    images = [PurePosixPath(name).parts for name in files if is_image(name)]
+    images = [tuple(name.split("/")) for name in files if is_image(name)]
     if not images:
         endings = ", ".join(FORMATS)
         raise LowtideError(
@@ -357,7 +358,7 @@ def _folders(root: Place, files: Sequence[str]) -> Listing:
     columns = {LABEL: [parts[depth] for parts in kept]} if is_classes else {}
     if depth:
         columns[SPLIT] = [parts[0] for parts in kept]
-    unlabelled = sorted({"/".join(parts) for parts in images} - {"/".join(parts) for parts in kept})
+    unlabelled = sorted("/".join(parts) for parts in set(images) - set(kept)) if is_classes else []
     layout: Layout = "classes" if is_classes else "plain"
     return Listing(layout, tuple("/".join(parts) for parts in kept), pa.table(columns), {NO_LABEL: tuple(unlabelled)})
 
@@ -377,8 +378,7 @@ def _joined(
     twice = sum(times > 1 for times in Counter(names).values())
     if twice:
         raise LowtideError(f"the labels of {where} name {twice} file(s) more than once; keep one row for each")
-    there = set(images)
-    known = set(others)
+    there, known = set(images), set(others)
     rows = sorted((name, row) for row, name in enumerate(names) if name in there)
     kept = tuple(name for name, _ in rows)
     left_out = {

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import chi2, norm, rankdata
 
 from lowtide.errors import LowtideError
-from lowtide.images.files import FORMATS
+from lowtide.images.files import FORMATS, suffix_of
 from lowtide.images.folder import ImageFolder
 from lowtide.splits import generator
 from lowtide.table_files.formats import AnyPath, existing
@@ -120,7 +120,7 @@ def shuffled_names(source: ImageFolder, *, png: bool = False, seed: int | None =
     order = rng.permutation(len(source))
     if source.layout == "npz":
         return tuple(map(str, order))
-    forms = {FORMATS[PurePosixPath(name).suffix.lower()] for name in source.names}
+    forms = {FORMATS[suffix_of(name)] for name in source.names}
     suffix = ".png" if png or len(forms) > 1 else next(s for s, form in FORMATS.items() if form in forms)
     digits = max(6, len(str(len(source))))
     above = source.folder + "/" if source.folder else ""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,11 +15,12 @@ import numpy as np
 from lowtide.checks import LowtideError
 from lowtide.disclose.noise import Ids, KeyedNoise, row_ids
 from lowtide.disclose.plan_file import Plan
+from lowtide.disclose.releasing import StartAgainError
 from lowtide.errors import note
 from lowtide.images.alignment import Alignment, aligned
 from lowtide.images.dataset import note_names, open_images
 from lowtide.images.encoder import Grid, Images
-from lowtide.images.folder import ImageFolder, cached
+from lowtide.images.folder import DamagedImageError, ImageFolder, cached
 from lowtide.images.mechanism import BATCH, REDRAW, FixedPatches
 from lowtide.images.native import Frame, batches_by_size, compose_native, hide_native, shrunk
 from lowtide.images.options import ImageOptions
@@ -176,7 +179,20 @@ class ImageBatches:
 
 
 class ImageJob(ImageBatches):
-    """A folder or an `.npz` file of images, released batch by batch: the same paths and sizes."""
+    """A folder or an `.npz` file of images, released batch by batch: the same paths and sizes.
+
+    Damaged images are left out. Of a plan that only hides they are found as they are decoded, and the release then
+    starts again, so that files that are all in order are decoded once.
+
+    Args:
+        source: the folder or file.
+        plan: what to hide.
+        options: of the release.
+        ids: (n,) what noise is keyed by, beside what an image shows.
+        progress: whether to draw progress bars.
+        thorough: whether all images are decoded to find damage before anything else is done; by default where a key
+            may be made, or something be said of every image.
+    """
 
     def __init__(
         self,
@@ -186,18 +202,14 @@ class ImageJob(ImageBatches):
         *,
         ids: Any = None,
         progress: bool | None,
-        thorough: bool = True,
+        thorough: bool | None = None,
     ) -> None:
-        resize, align = plan.layout["resize"], plan.layout.get("align")
-        self.folder = open_images(
-            source,
-            resize=None if resize is None else (resize[0], resize[1]),
-            grey=plan.layout["grey"],
-            strict=options.complete,
-            thorough=thorough,  # a damaged file is found before anything is written
-            progress=progress,
-        )
+        align = plan.layout.get("align")
+        if thorough is None:
+            thorough = plan.hider.draws or ids is not None or align is not None
         self._plan, self._options = plan, options
+        self._reopen = partial(ImageJob, source, plan, options, ids=ids, progress=progress, thorough=True)
+        self.folder, self._thorough = self._open(source, thorough, progress)
         for text in self.folder.describe():
             note(text)
         self._check_labels()
@@ -214,6 +226,34 @@ class ImageJob(ImageBatches):
             progress=progress,
         )
         self.total: int | None = len(self.folder)
+
+    def _open(self, source: Place, thorough: bool, progress: bool | None) -> tuple[ImageFolder, bool]:
+        """The images that can be used, and whether all of them were decoded to know it."""
+        resize = self._plan.layout["resize"]
+        opened = partial(
+            open_images,
+            source,
+            resize=None if resize is None else (resize[0], resize[1]),
+            grey=self._plan.layout["grey"],
+            strict=self._options.complete,
+            progress=progress,
+        )
+        if not thorough:
+            with suppress(LowtideError):  # which may be about a damaged image that is left out
+                folder = opened()
+                self._plan.hider.read(folder)
+                return folder, False
+        return opened(thorough=True), True
+
+    def batches(self) -> Iterator[Batch]:
+        """All images batch by batch; starts again without those that turn out to be damaged."""
+        try:
+            yield from super().batches()
+        except DamagedImageError as error:
+            if self._thorough:
+                raise
+            note(f"{str(error).partition(';')[0]}: the release starts again, after a look at every image")
+            raise StartAgainError(self._reopen) from None
 
     def refuse_parts(self) -> None:
         """Refuse what can only be released as a whole."""

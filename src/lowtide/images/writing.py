@@ -23,7 +23,7 @@ from lowtide.checks import LowtideError, count
 from lowtide.files import PRIVATE, cannot_write, whole_path, write_whole
 from lowtide.images import layouts
 from lowtide.images.archive import NAMES, ArrayImages
-from lowtide.images.files import encode, spread
+from lowtide.images.files import encode, spread, suffix_of
 from lowtide.images.folder import ImageFolder
 from lowtide.images.names import mapping_text, shuffled_names
 from lowtide.remote import RemotePath
@@ -68,17 +68,17 @@ class FolderSink:
         self._quality, self._renamed = quality or _QUALITY, renamed
         self._codings = source.codings if quality is None else (None,) * len(names)
         self._time = time.time_ns()
-        for folder in {PurePosixPath(name).parent for name in names}:
+        for folder in {name.rpartition("/")[0] for name in names}:
             (place / folder).mkdir(parents=True, exist_ok=True)
 
     def put(self, row: int, pixels: Pixels) -> None:
         """Encode one image and write its file."""
         name = self._names[row]
-        suffix = PurePosixPath(name).suffix
-        content = encode(pixels, suffix, quality=self._quality, coding=self._codings[row])
-        path = self._place / name
-        path.write_bytes(content)
-        os.utime(path, ns=(self._time, self._time))
+        content = encode(pixels, suffix_of(name), quality=self._quality, coding=self._codings[row])
+        with open(f"{self._place}/{name}", "wb") as file:  # noqa: PTH123 - a path takes as long as to write a file
+            file.write(content)
+            file.flush()
+            os.utime(file.fileno(), ns=(self._time, self._time))
 
     def move(self, row: int, file: Path) -> None:
         """Take over the file of one image."""

@@ -47,11 +47,11 @@ class Learnt(NamedTuple):
 def learn(column: Any, *, most: int = _MOST_CATEGORIES) -> Learnt:
     """Look at a narwhals column for the first time; of a column of text, tell at most so many categories apart."""
     _refuse_unreadable(column)
-    leakage: DateUnit | None = None
+    dates: DateUnit | None = None
     if holds_dates(column):
         values = _days(column)
         present = values[~np.isnan(values)]
-        leakage = "day" if column.dtype == nw.Date or (len(present) and (present % 1 == 0).all()) else "time"
+        dates = "day" if column.dtype == nw.Date or (len(present) and (present % 1 == 0).all()) else "time"
     elif holds_numbers(column):
         values = _floats(column)
         present = values[~np.isnan(values)]
@@ -61,9 +61,9 @@ def learn(column: Any, *, most: int = _MOST_CATEGORIES) -> Learnt:
     single = _single(present, column)  # refuses what is infinite
     span = span_of(present.min(), present.max()) if len(present) else ()
     if len(present) == len(values):
-        return Learnt(dates=leakage, span=span)
+        return Learnt(dates=dates, span=span)
     typical = float(np.median(single)) if len(present) else 0.0
-    return Learnt(fill=float(np.float32(typical)), dates=leakage, span=span)
+    return Learnt(fill=float(np.float32(typical)), dates=dates, span=span)
 
 
 def span_of(low: float, high: float) -> Span:
@@ -85,16 +85,16 @@ def rounded_range(low: ArrayLike, high: ArrayLike) -> tuple[Floats, Floats]:
     return np.where(low < high, rounded[0], low), np.where(low < high, rounded[1], high)
 
 
-def numbers(column: Any, fill: float | None, leakage: DateUnit | None, *, stand_in: float | None = None) -> Floats32:
+def numbers(column: Any, fill: float | None, dates: DateUnit | None, *, stand_in: float | None = None) -> Floats32:
     """A column of numbers or dates as (n, 1) numbers, or as (n, 2) with a mark that is 1 where a value was missing.
 
     Args:
         column: a narwhals column.
         fill: what stands for a missing value; with it comes the mark. Without it a missing value is refused.
-        leakage: whether the column held dates in training, and how they are told; `None` for numbers.
+        dates: whether the column held dates in training, and how they are told; `None` for numbers.
         stand_in: what stands for a missing or unreadable value, without a mark, instead of refusing it.
     """
-    values = values_of(column, leakage, lenient=stand_in is not None)
+    values = values_of(column, dates, lenient=stand_in is not None)
     missing = np.isnan(values)
     substitute = stand_in if fill is None else fill
     if substitute is not None:
@@ -160,22 +160,22 @@ def holds_numbers(column: Any) -> bool:
     return bool(column.dtype.is_numeric() or column.dtype == nw.Boolean)
 
 
-def values_of(column: Any, leakage: DateUnit | None, *, lenient: bool) -> Floats:
+def values_of(column: Any, dates: DateUnit | None, *, lenient: bool) -> Floats:
     """(n,) numbers, or days since 1970-01-01; NaN where a value is missing, or unreadable when `lenient`."""
-    if leakage is not None and holds_dates(column):
+    if dates is not None and holds_dates(column):
         return _days(column)
-    if leakage is None and holds_numbers(column):
+    if dates is None and holds_numbers(column):
         return _floats(column)
     if column.is_null().all():  # such a column has any type
         return np.full(len(column), np.nan)
-    if leakage is None and not holds_dates(column):
+    if dates is None and not holds_dates(column):
         missing = column.is_null().to_list()
         cells = [np.nan if gone else _cell(v, lenient) for v, gone in zip(column.to_list(), missing, strict=True)]
         if None not in cells:
             return np.array(cells, dtype=np.float64)
     elif lenient:
         return np.full(len(column), np.nan)
-    held = "numbers" if leakage is None else "dates"
+    held = "numbers" if dates is None else "dates"
     raise LowtideError(
         f"column {column.name!r} held {held} in training and now holds something else; give it as it was, or fit again"
     )
@@ -298,19 +298,19 @@ def to_numbers(values: Floats | Floats32, column: Any) -> Any:
     return to_dtype(values, np.dtype(str(column.dtype).lower()))
 
 
-def to_dates(days: Floats | Floats32, column: Any, leakage: DateUnit) -> list[Any]:
+def to_dates(days: Floats | Floats32, column: Any, dates: DateUnit) -> list[Any]:
     """Days since 1970-01-01 as dates of a column's type, in its time zone.
 
     Args:
         days: (n,) days; what the type cannot hold becomes the nearest that it can.
         column: the narwhals column as it was.
-        leakage: whether the column told dates by the `day`, to which they are then rounded, or with a `time`.
+        dates: whether the column told dates by the `day`, to which they are then rounded, or with a `time`.
     """
     wide = np.clip(np.asarray(days, dtype=np.float64), _FIRST, _LAST)
     unit = getattr(column.dtype, "time_unit", None)
     if unit == "ns":
         wide = np.clip(wide, -_NANOSECOND_DAYS, _NANOSECOND_DAYS)
-    step = _DAY if leakage == "day" else _UNITS.get(unit or "", 1)
+    step = _DAY if dates == "day" else _UNITS.get(unit or "", 1)
     moments = [_EPOCH + dt.timedelta(microseconds=int(count) * step) for count in np.rint(wide * (_DAY / step))]
     if column.dtype == nw.Date:
         return [moment.date() for moment in moments]
@@ -334,7 +334,7 @@ def missing(column: Any) -> Any:
     return column.head(1).shift(1).to_list()[0]
 
 
-def from_text(leakage: Sequence[str], column: Any, *, other: str | None = None) -> list[Any]:
+def from_text(texts: Sequence[str], column: Any, *, other: str | None = None) -> list[Any]:
     """Categories, which are `str(value)`, as the values they stand for.
 
     What is written depends on the category alone, never on the cell it replaces: of two values that print alike, a cell
@@ -342,7 +342,7 @@ def from_text(leakage: Sequence[str], column: Any, *, other: str | None = None) 
     missing value is one.
 
     Args:
-        leakage: the category of each cell to write.
+        texts: the category of each cell to write.
         column: the narwhals column as it was; its values, and the categories its type lists, are what texts stand for.
             A category that is not among them is made from its text by the type of the other values.
         other: the category that stands for all that are not listed. It is written as it is into a column of text, and
@@ -363,7 +363,7 @@ def from_text(leakage: Sequence[str], column: Any, *, other: str | None = None) 
     types = sorted({type(v) for text, v in known.items() if text not in reserved}, key=lambda kind: kind.__name__)
     if other is not None:
         known[other] = other if column.dtype in (nw.String, nw.Object) else nulls[0]
-    strange = set(leakage) - known.keys()
+    strange = set(texts) - known.keys()
     if strange and _is_closed(column):
         raise LowtideError(
             f"the type of column {column.name!r} lacks a category that was there in training and has been drawn; "
@@ -371,7 +371,7 @@ def from_text(leakage: Sequence[str], column: Any, *, other: str | None = None) 
         )
     for text in strange:
         known[text] = _parse(text, types)
-    return [known[text] for text in leakage]
+    return [known[text] for text in texts]
 
 
 def _is_closed(column: Any) -> bool:

@@ -148,15 +148,15 @@ def _typed(column: Any, mechanism: TableMechanism, j: int) -> Any:
 
     Otherwise what a batch shows would tell that all its values were missing.
     """
-    text, leakage = mechanism.encoder.categories[j] is not None, mechanism.encoder.dates[j]
+    text, dates = mechanism.encoder.categories[j] is not None, mechanism.encoder.dates[j]
     fits = column.dtype != nw.Unknown
     if not text:
-        fits = columns.holds_numbers(column) if leakage is None else columns.holds_dates(column)
+        fits = columns.holds_numbers(column) if dates is None else columns.holds_dates(column)
     if fits or not column.is_null().all():
         return column
     wanted: Any = nw.String if text else nw.Float64
-    if leakage is not None:
-        wanted = nw.Date if leakage == "day" and not column.implementation.is_pandas_like() else nw.Datetime("us")
+    if dates is not None:
+        wanted = nw.Date if dates == "day" and not column.implementation.is_pandas_like() else nw.Datetime("us")
     blank = nw.new_series(column.name, [None] * len(column), wanted, backend=column.implementation)
     index = nw.maybe_get_index(column)
     return blank if index is None else nw.maybe_set_index(blank, index=index)

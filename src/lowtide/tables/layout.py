@@ -235,8 +235,8 @@ def scales(
         return (lam if numbers else None), keeps
     if not (answering or (numbers and lam is None)):
         return (lam if numbers else None), keeps
-    calibrated, leakage = allocate(pairwise_targets(epsilon, delta, prior), numbers, [sizes[j] for j in answering])
-    keeps[answering] = leakage
+    calibrated, kept = allocate(pairwise_targets(epsilon, delta, prior), numbers, [sizes[j] for j in answering])
+    keeps[answering] = kept
     return (calibrated if lam is None else lam), keeps
 
 
