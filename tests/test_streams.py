@@ -9,6 +9,8 @@ from lowtide.splits import STREAMS, derived_seed, generator, generator_for, stre
 FIRST = {
     "density": 3626598334,
     "paper recipe on texts": 1369195672,
+    "groups of a text stream": 873059746,
+    "sample of a text stream": 2375751946,
     "paper recipe on images": 4181036895,
     "image networks": 2825710524,
     "image folds": 2637406181,

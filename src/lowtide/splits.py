@@ -219,12 +219,15 @@ def read_groups(groups: ArrayLike | None, rows: int) -> Labels | None:
     check_rows("groups", (len(listed),), rows)
     numbers: dict[object, int] = {}
     try:
-        return np.array([numbers.setdefault(_key(one, row), len(numbers)) for row, one in enumerate(listed)], np.intp)
+        return np.array(
+            [numbers.setdefault(group_key(one, row), len(numbers)) for row, one in enumerate(listed)], np.intp
+        )
     except TypeError:
         raise LowtideError("groups must hold one plain value per row: a name or a number") from None
 
 
-def _key(value: Any, row: int) -> tuple[bool, object]:
+def group_key(value: Any, row: int) -> tuple[bool, object]:
+    """Whether a row is without a group, and what names its group: the value, or its own number."""
     missing = value is None or (isinstance(value, (float, np.floating)) and bool(np.isnan(value)))
     return (True, row) if missing else (False, value)
 
@@ -234,6 +237,8 @@ STREAMS = MappingProxyType(
         # density
         "density": 0x71DE,
         "paper recipe on texts": 0x7E87,
+        "groups of a text stream": 0x7E88,
+        "sample of a text stream": 0x7E89,
         "paper recipe on images": 0x9A9E,
         "image networks": 0x1A6E,
         "image folds": 0xF01D,

@@ -11,7 +11,7 @@ from lowtide import worlds
 from lowtide.density import bag_fitting, bag_training
 from lowtide.density.artefact import Density
 from lowtide.density.bag_fitting import Added, BagData, TermStart, fit_bag
-from lowtide.density.bag_regression import PENALTIES, leans
+from lowtide.density.bag_regression import PENALTIES, leans, regress
 from lowtide.density.bag_training import bag_sums, combine, initial_networks
 from lowtide.density.critics.bag import Bag, average, log_odds, term_weights
 from lowtide.density.objectives import Options
@@ -171,6 +171,25 @@ def test_rows_without_terms_have_density_zero():
     assert np.abs(density.density(x)[3:5]).max() < 1e-6
     assert density.conditionals(x).values.shape == (x.nnz, 2)
     assert density.conditionals(sparse.csr_array((4, 12), dtype=np.float32)).values.shape == (0, 2)
+
+
+def test_a_class_that_is_not_trained_on_has_no_weights_in_a_regression():
+    x, s = bags(300, 20), np.random.default_rng(1).integers(0, 2, 300)
+    found = regress(x, s, 3, np.arange(300), "log", 0.1)
+    assert found[:, :2].any(axis=0).all()
+    assert not found[:, 2].any()
+    assert not regress(x, np.ones(300, dtype=int), 2, np.arange(300), "log", 0.1).any()
+
+
+def test_a_fit_accepts_a_class_of_one_writer(world):
+    x, s = world.sample(1000, seed=0)
+    s[:5] = 2
+    writers = np.r_[np.zeros(5, dtype=int), 1 + np.arange(995) // 20]
+    classes, codes = read_classes(s)
+    for seed in range(4):  # with that writer held out or trained on
+        options = Options(progress=False, steps=1, seed=seed)
+        critic, _ = fit_bag(x, codes, classes, one_per_column(VOCABULARY), options, groups=writers)
+        assert critic.scores(x.tocsr()).shape == (1000, 3)
 
 
 def test_a_fit_accepts_empty_rows(world):

@@ -1,4 +1,4 @@
-"""Fitting the bag-of-terms critic from sparse rows in memory.
+"""Fitting the bag-of-terms critic from sparse rows, in memory or from a stream.
 
 The start is what each term tells alone, shrunk by empirical Bayes: the law of the log-odds over the vocabulary is
 itself estimated, so that a vocabulary of mostly neutral terms pulls rare terms to 0 and leaves frequent ones alone. One
@@ -11,7 +11,7 @@ are held out together, or a writer's habits would pass for what is common to a c
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy import sparse
@@ -29,7 +29,7 @@ from lowtide.features import Features
 from lowtide.interface import Estimate
 from lowtide.labels import Classes
 from lowtide.progress import progress_bar
-from lowtide.splits import grouped_folds
+from lowtide.splits import grouped_folds, others
 from lowtide.types import Floats, Ints
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class TermStart:
 class BagData:
     """What is trained on, and how: sparse rows (n, columns), classes s (n,), groups (n,) of rows to keep together.
 
-    `members` networks are trained for `steps` each.
+    `members` networks are trained for `steps` each. Here the rows are all there are; `StreamedBag` has further ones.
     """
 
     rows: Sparse
@@ -75,9 +75,37 @@ class BagData:
     seed: int
     members: int
 
-    def take(self, index: Ints) -> BagData:
+    def take(self, index: Ints) -> Self:
         """These rows only."""
         return replace(self, rows=self.rows[index], s=self.s[index], groups=self.groups[index])
+
+    def without(self, held: Ints) -> Self:
+        """What is left to train on when these rows are held out, each with all of its group."""
+        return self.take(others(len(self.s), held))
+
+    @property
+    def trained(self) -> int:
+        """How many rows are trained on."""
+        return len(self.s)
+
+    def present(self) -> Floats:
+        """How many of the rows have each term, (columns,)."""
+        return np.bincount(self.rows.indices, minlength=self.rows.shape[1]).astype(np.float64)
+
+    def odds(self, weighting: Weighting) -> Floats:
+        """What each term tells alone, (columns, |S|); see `log_odds`."""
+        return log_odds(self.rows, self.s, len(self.log_prior), weighting, groups=self.groups)
+
+    def train(
+        self, start: TermStart, odds: Floats, until: int, stage: str, checkpoints: Checkpoints, look: bag_training.Look
+    ) -> list[bag_training.Trained]:
+        """Train all members until a step: the weights of each, and what `look` has kept; see `BagTrainer.run`."""
+        found = []
+        for member in range(self.members):
+            trainer = bag_training.BagTrainer(self, start, odds, member)
+            kept = trainer.run(until, stage, checkpoints, look)
+            found.append((trainer.critic().weights, kept))
+        return found
 
 
 @dataclass(frozen=True)
@@ -124,12 +152,26 @@ def fit_bag(
         options: how to fit.
         groups: (n,) codes; rows of one group are held out together.
     """
-    data = _read(rows, s, classes, features, options, groups)
+    if not sparse.issparse(rows):
+        raise LowtideError("the bag critic is fitted on sparse rows; give a scipy CSR array, or use critic='masked'")
+    check_shape("rows", rows.shape, (len(s), len(features.groups)))
+    codes = np.arange(len(s)) if groups is None else np.asarray(groups, dtype=np.intp)
+    data = BagData(rows.tocsr(), s, codes, *bag_settings(rows.shape[0], classes, options))
+    return fit_bag_data(data, classes, features, options)
+
+
+def fit_bag_data(data: BagData, classes: Classes, features: Features, options: Options) -> tuple[Critic, FitReport]:
+    """As `fit_bag`, from rows that are laid out to be trained on."""
+    number = len(np.unique(data.groups))
+    if number < min(_LEAST_GROUPS, len(data.s)):
+        raise LowtideError(
+            f"there are {number} groups; a held-out estimate needs at least {_LEAST_GROUPS}: give finer groups, or none"
+        )
     mark = fingerprint(
         data.rows.data,
         data.rows.indices,
         data.rows.indptr,
-        s,
+        data.s,
         data.groups,
         features.groups,
         options.objective,
@@ -155,25 +197,14 @@ def fit_bag(
     return Bag(features.groups, choice.start.weighting, weights), report
 
 
-def _read(
-    rows: Sparse, s: Ints, classes: Classes, features: Features, options: Options, groups: Ints | None
-) -> BagData:
-    if not sparse.issparse(rows):
-        raise LowtideError("the bag critic is fitted on sparse rows; give a scipy CSR array, or use critic='masked'")
-    check_shape("rows", rows.shape, (len(s), len(features.groups)))
-    if groups is not None and len(np.unique(groups)) < _LEAST_GROUPS:
-        raise LowtideError(
-            f"there are {len(np.unique(groups))} groups; a held-out estimate needs at least {_LEAST_GROUPS}: "
-            "give finer groups, or none"
-        )
+def bag_settings(rows: int, classes: Classes, options: Options) -> tuple[Floats, int, str, int, int]:
+    """What `BagData` has beside its rows: log-prior, steps, objective, seed and members, for so many rows."""
     # A large corpus is walked through once: on a second pass the networks learn its writers by heart. Small ones, with
     # their small batches, take a few passes.
-    least = _STEPS if rows.shape[0] >= _LARGE else 2 * _STEPS
-    steps = max(least, rows.shape[0] // BATCH) if options.steps is None else options.steps
-    codes = np.arange(len(s)) if groups is None else np.asarray(groups, dtype=np.intp)
-    members = _MORE_MEMBERS if rows.shape[0] >= _LARGE else _MEMBERS
-    log_prior = np.log(classes.prior)
-    return BagData(rows.tocsr(), s, codes, log_prior, steps, options.objective, options.seed, members)
+    least = _STEPS if rows >= _LARGE else 2 * _STEPS
+    steps = max(least, rows // BATCH) if options.steps is None else options.steps
+    members = _MORE_MEMBERS if rows >= _LARGE else _MEMBERS
+    return np.log(classes.prior), steps, options.objective, options.seed, members
 
 
 def _choose(data: BagData, checkpoints: Checkpoints, show: bool | None) -> BagChoice:
@@ -181,7 +212,7 @@ def _choose(data: BagData, checkpoints: Checkpoints, show: bool | None) -> BagCh
     rng = np.random.default_rng(data.seed)
     fold = grouped_folds(data.s, data.groups, int(np.clip(len(np.unique(data.groups)) // 2, 3, _PARTS)), rng)
     final, stop, inside = (np.flatnonzero(part) for part in (fold == 0, fold == 1, fold > 1))
-    train = data.take(inside)
+    train = data.without(np.concatenate([final, stop]))
     # The training figure needs no more rows than the held-out one.
     watched = data.take(np.concatenate([stop, final, rng.permutation(inside)[: len(final)]]))
     start, odds, gains = _best_start(train, watched, len(stop))
@@ -249,24 +280,23 @@ def _watch(
 ) -> Floats:
     """Scores (looks, n, |S|) of the watched rows along the training of all members."""
     with progress_bar("choosing on held-out rows", train.steps * train.members, show) as tick:
+        done = [0] * train.members
 
         def look(trainer: bag_training.BagTrainer, kept: bag_training.Kept) -> None:
             if trainer.done % every == 0:
                 kept[f"{trainer.done:08d}"] = torch.from_numpy(trainer.critic().scores(watched.rows)).double()
-            tick(trainer.member * train.steps + trainer.done)
+            done[trainer.member] = trainer.done
+            tick(sum(done))
 
-        members = [
-            bag_training.BagTrainer(train, start, odds, member).run(train.steps, "choose", checkpoints, look)
-            for member in range(train.members)
-        ]
-    return np.mean([[kept[name].numpy() for name in sorted(kept)] for kept in members], axis=0)
+        members = train.train(start, odds, train.steps, "choose", checkpoints, look)
+    return np.mean([[kept[name].numpy() for name in sorted(kept)] for _, kept in members], axis=0)
 
 
 def _best_start(train: BagData, watched: BagData, stop: int) -> tuple[TermStart, Floats, dict[Weighting, Floats]]:
     """The weighting and factor that serve the first `stop` watched rows best; its log-odds; the gains of all."""
     found: dict[Weighting, tuple[TermStart, Floats, Floats]] = {}
     for weighting in WEIGHTINGS:
-        odds = log_odds(train.rows, train.s, len(train.log_prior), weighting, groups=train.groups)
+        odds = train.odds(weighting)
         scores = _alone(odds, weighting).scores(watched.rows).astype(np.float64)
         factor = _belief(scores, watched, stop)
         found[weighting] = TermStart(weighting, factor), odds, _own(factor * scores, watched)
@@ -305,19 +335,19 @@ def _grouped_mean(values: Floats, groups: Ints, level: float = 0.95) -> Estimate
 
 def _refit(data: BagData, choice: BagChoice, checkpoints: Checkpoints, show: bool | None) -> Weights:
     """The chosen critic's weights from all rows."""
-    odds = log_odds(data.rows, data.s, len(data.log_prior), choice.start.weighting, groups=data.groups)
+    odds = data.odds(choice.start.weighting)
     if choice.steps == 0:
         weights = _alone(odds * choice.start.factor, choice.start.weighting).weights
     else:
-        members = []
         with progress_bar("fitting on all rows", choice.steps * data.members, show) as tick:
-            for member in range(data.members):
-                trainer = bag_training.BagTrainer(data, choice.start, odds, member)
-                trainer.run(
-                    choice.steps, "refit", checkpoints, lambda one, _: tick(one.member * choice.steps + one.done)
-                )
-                members.append(trainer.critic().weights)
-        weights = average(members)
+            done = [0] * data.members
+
+            def look(trainer: bag_training.BagTrainer, _: bag_training.Kept) -> None:
+                done[trainer.member] = trainer.done
+                tick(sum(done))
+
+            members = data.train(choice.start, odds, choice.steps, "refit", checkpoints, look)
+        weights = average([one for one, _ in members])
     added = choice.added
     weights = {
         name: choice.belief * added.base * value if name in ("u", "U") else value for name, value in weights.items()

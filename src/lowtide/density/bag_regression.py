@@ -39,12 +39,16 @@ def regress(rows: Sparse, s: Ints, classes: int, groups: Ints, weighting: Weight
 
     Args:
         rows: (n, columns) sparse counts.
-        s: (n,) classes, each of which occurs.
+        s: (n,) classes; of one that does not occur the weights are 0.
         classes: |S|.
         groups: (n,) rows of one group are one witness.
         weighting: how counts become weights.
         penalty: inverse strength of the penalty.
     """
+    weights = np.zeros((rows.shape[1], classes))
+    occurring = np.unique(s)
+    if len(occurring) < 2:
+        return weights
     scale = leans(rows, s, classes, groups)
     scaled = sparse.csr_array(
         (term_weights(rows.data, weighting) * scale[rows.indices], rows.indices, rows.indptr), shape=rows.shape
@@ -56,4 +60,5 @@ def regress(rows: Sparse, s: Ints, classes: int, groups: Ints, weighting: Weight
         warnings.simplefilter("ignore", ConvergenceWarning)  # held-out rows say what it is worth
         model.fit(scaled, s)
     slopes = model.coef_ if len(model.coef_) > 1 else np.concatenate([-0.5 * model.coef_, 0.5 * model.coef_])
-    return np.asarray(slopes.T * scale[:, None], dtype=np.float64)
+    weights[:, occurring] = slopes.T * scale[:, None]
+    return weights

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch.nn import functional
 from lowtide.density.bag_fitting import BATCH, BagData, TermStart
 from lowtide.density.critics.bag import SPREAD, Bag, term_weights
 from lowtide.density.objectives import Checkpoints, get_objective
+from lowtide.density.parallel import add_up_gradients, own_share
 from lowtide.density.training import normalised, saved_state
 from lowtide.splits import grouped_folds
 from lowtide.training import descend, to_device
@@ -25,7 +27,7 @@ _RATE, _TERM_RATE = 1e-2, 4e-3  # Adam's first step size, for the networks and f
 _WIDTH, _FEW = 32, 4  # of a network; of more than a few, half of it: their mean varies less
 _SAFE = 16  # steps between two states set aside for a checkpoint
 _PARTIAL = 0.5  # share of the training rows seen in part: half of them prefixes, half subsets
-_SEVERAL = 16  # groups from which on each network is trained on half of them
+SEVERAL = 16  # groups from which on each network is trained on half of them
 _ORDER, _MASKS, _WEIGHTS, _HALVES = range(4)  # what random numbers of a member are for
 _KNOWN = 1 << 15  # columns that networks know, the most frequent ones: pairs of words are many, and tell by themselves
 _HEADROOM = 0.3  # training starts below the scale of the terms alone, since the networks will share their evidence
@@ -94,6 +96,8 @@ def bag_sums(terms: Tensor, starts: Tensor, weight: Tensor, weights: Networks) -
 Kept = dict[str, Tensor]
 Look = Callable[["BagTrainer", Kept], None]
 """Hears of every step; what it keeps is saved and restored with the trainer."""
+Trained = tuple[dict[str, NDArray[Any]], Kept]
+"""The weights of a member, and what was kept on the way."""
 
 
 class BagTrainer:
@@ -108,9 +112,8 @@ class BagTrainer:
     def __init__(self, data: BagData, start: TermStart, odds: Floats, member: int) -> None:
         self.data, self.start, self.member, self.done = data, start, member, 0
         generator = torch.Generator().manual_seed(int(self._rng(_WEIGHTS, 0).integers(2**62)))
-        present = np.bincount(data.rows.indices, minlength=data.rows.shape[1]).astype(np.float64)
         width = _WIDTH if data.members <= _FEW else _WIDTH // 2
-        networks = initial_networks(present, len(data.s), len(data.log_prior), generator, width=width)
+        networks = initial_networks(data.present(), data.trained, len(data.log_prior), generator, width=width)
         alone = torch.from_numpy(odds * (start.factor * _HEADROOM)).float()
         self.weights = {name: _moved(value) for name, value in {"u": alone, **networks}.items()}
         self.learned = [name for name in self.weights if name not in ("c", "e")]
@@ -121,32 +124,43 @@ class BagTrainer:
             {"params": [self.weights[name]], "lr": rate} for name, rate in zip(self.learned, self.rates, strict=True)
         ]
         self.optimiser = torch.optim.AdamW(groups, betas=(0.9, 0.99), weight_decay=0.0, foreach=True)
-        self.mine = self._half()
+        learned = [self.weights[name] for name in self.learned]
+        self.optimiser.register_step_pre_hook(lambda *_: add_up_gradients(learned))
         self.objective = get_objective(data.objective)
         self.log_prior = _moved(torch.from_numpy(data.log_prior).float())
 
     def step(self) -> None:
-        """One step on the next batch, some of its rows seen in part."""
+        """One step on the next batch of rows in memory."""
         index = self._batch()
+        self.learn(self.data.rows[index], self.data.s[index])
+
+    def learn(self, rows: Sparse, classes: Ints) -> None:
+        """One step on rows (batch, columns) of these classes (batch,), some of them seen in part.
+
+        Several processes each work on their part of the rows; see `lowtide.density.parallel`.
+        """
         rng = self._rng(_MASKS, self.done)
-        rows = self.data.rows[index]
         weight = term_weights(rows.data, self.start.weighting) * partial(rows.indptr, rng)
-        terms, starts = (_moved(torch.from_numpy(part.astype(np.int64))) for part in (rows.indices, rows.indptr[:-1]))
-        sums = bag_sums(terms, starts, _moved(torch.from_numpy(weight)), self.weights)
         nets, _, width = self.weights["b"].shape
-        kept = torch.from_numpy(2.0 * (rng.random((nets, len(index), width), dtype=np.float32) < 0.5)).float()
-        g = normalised(combine(*sums, self.weights, _moved(kept)), self.log_prior)
-        s = _moved(torch.from_numpy(self.data.s[index])).expand(nets, -1)
-        loss = -self.objective.on_classes(g, s, self.log_prior.exp()).mean()
+        kept = torch.from_numpy(2.0 * (rng.random((nets, len(classes), width), dtype=np.float32) < 0.5)).float()
+        own, share = own_share(len(classes))
+        first, last, _ = own.indices(len(classes))
+        entries, bounds = slice(rows.indptr[first], rows.indptr[last]), rows.indptr[first:last] - rows.indptr[first]
+        terms, starts = (_moved(torch.from_numpy(part.astype(np.int64))) for part in (rows.indices[entries], bounds))
+        sums = bag_sums(terms, starts, _moved(torch.from_numpy(weight[entries])), self.weights)
+        g = normalised(combine(*sums, self.weights, _moved(kept[:, own])), self.log_prior)
+        s = _moved(torch.from_numpy(classes[own])).expand(nets, -1)
+        loss = -self.objective.on_classes(g, s, self.log_prior.exp()).mean() * share
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = rate * (1 - self.done / self.data.steps)
         descend(loss, self.optimiser)
         self.done += 1
 
-    def _half(self) -> Ints:
+    @cached_property
+    def mine(self) -> Ints:
         """The rows of this member."""
         data, (pair, side) = self.data, divmod(self.member, 2)
-        if len(np.unique(data.groups)) < _SEVERAL:
+        if len(np.unique(data.groups)) < SEVERAL:
             return np.arange(len(data.s))
         rng = np.random.default_rng([data.seed, pair, _HALVES])
         return np.flatnonzero(grouped_folds(data.s, data.groups, 2, rng) == side)
@@ -155,8 +169,11 @@ class BagTrainer:
         n = len(self.mine)
         size = int(np.clip(n // 64, min(n, 32), BATCH))
         epoch, place = divmod(self.done, n // size)
-        order = self._rng(_ORDER, epoch).permutation(n)
-        return self.mine[order[place * size : (place + 1) * size]]
+        return self.mine[self.order(epoch, n)[place * size : (place + 1) * size]]
+
+    def order(self, number: int, rows: int) -> Ints:
+        """The order of rows in a pass through memory, or in a block of a stream, of this number."""
+        return self._rng(_ORDER, number).permutation(rows)
 
     def _rng(self, use: int, number: int) -> np.random.Generator:
         return np.random.default_rng([self.data.seed, self.member, use, number])
@@ -168,36 +185,32 @@ class BagTrainer:
 
     def run(self, until: int, stage: str, checkpoints: Checkpoints, look: Look) -> Kept:
         """Train until a step and return what `look` has kept; goes on from a checkpoint, and leaves one at the end."""
-        saved = checkpoints.load(f"{stage}-{self.member}") or {}
-        kept = {name.removeprefix("kept."): value for name, value in saved.items() if name.startswith("kept.")}
-        if saved:
-            self._restore(saved)
+        saved = checkpoints.load(f"{stage}-{self.member}")
+        kept = {} if saved is None else self.restore(saved)
         # What is saved is the state after a whole step: Ctrl-C may come in the middle of one.
         safe: dict[str, Tensor] = {}
         try:
             while self.done < until:
                 if self.done % _SAFE == 0 and checkpoints.folder is not None:
-                    safe = self._copy(kept)
+                    safe = self.state(kept)
                 self.step()
                 look(self, kept)
-            safe = self._copy(kept) if checkpoints.folder is not None else {}
+            safe = self.state(kept) if checkpoints.folder is not None else {}
         finally:
             checkpoints.save(f"{stage}-{self.member}", safe)
         return kept
 
-    def _copy(self, kept: Kept) -> dict[str, Tensor]:
-        """Everything a later run goes on from."""
-        state = self._state() | {f"kept.{name}": value for name, value in kept.items()}
-        return {name: value.detach().clone() for name, value in state.items()}
-
-    def _state(self) -> dict[str, Tensor]:
+    def state(self, kept: Kept) -> dict[str, Tensor]:
+        """A copy of everything a later run goes on from."""
         tensors = {f"weights.{name}": value for name, value in self.weights.items()}
         for name in self.learned:
             state = self.optimiser.state[self.weights[name]]
             tensors |= {f"adam.{name}.{key}": torch.as_tensor(value) for key, value in state.items()}
-        return tensors | {"done": torch.tensor(self.done)}
+        tensors |= {"done": torch.tensor(self.done), **{f"kept.{name}": value for name, value in kept.items()}}
+        return {name: value.detach().clone() for name, value in tensors.items()}
 
-    def _restore(self, saved: dict[str, Tensor]) -> None:
+    def restore(self, saved: dict[str, Tensor]) -> Kept:
+        """Go on from a state, and return what was kept there."""
         with torch.no_grad():
             for name, value in self.weights.items():
                 value.copy_(saved[f"weights.{name}"])
@@ -205,6 +218,7 @@ class BagTrainer:
             weights = self.weights[name]
             self.optimiser.state[weights] = saved_state(saved, f"adam.{name}.", weights.device)
         self.done = int(saved["done"])
+        return {name.removeprefix("kept."): value for name, value in saved.items() if name.startswith("kept.")}
 
 
 def _moved(tensor: Tensor) -> Tensor:

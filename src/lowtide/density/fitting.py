@@ -6,7 +6,7 @@ fitted here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -43,11 +43,16 @@ _MANY_CELLS = 1 << 24
 _LEAST_ROWS = 4
 _PAPER_EPOCHS = 3000
 _AT_ONCE = 4096  # sparse rows scored at once
-_NO_SECRET = "TIDE requires y to be passed, but the target y is None: give s, or an iterable of (X, s)"
+NO_SECRET = "TIDE requires y to be passed, but the target y is None: give s, or an iterable of (X, s)"
 
 
 def fit_density(x: Any, s: ArrayLike | None, options: Options, *, groups: ArrayLike | None = None) -> Density:
     """Fit what the data asks for; see `TIDE.fit`."""
+    if s is None and isinstance(x, Iterator):
+        raise LowtideError(
+            f"a stream of batches is walked through several times, and a {type(x).__name__} is used up after one pass: "
+            "give a list, or an object whose __iter__ starts anew"
+        )
     density: Density = modalities.of(x, options.features).fit_density(x, s, options, groups)
     return density
 
@@ -64,7 +69,7 @@ def read_secret(
         noun: what a row is called in messages.
     """
     if s is None:
-        raise LowtideError(_NO_SECRET)
+        raise LowtideError(NO_SECRET)
     check_rows("s", np.asarray(s).shape, rows, f"{noun}s")
     if rows < least:
         raise LowtideError(f"Found {rows} sample(s) while a minimum of {least} is required.")
@@ -103,7 +108,7 @@ def fit_batches(batches: Any, read_first: ReadFirst, options: Options) -> Densit
     """Fit to a stream of `(X, s)` batches, the first of which `read_first` reads."""
     whole = hasattr(batches, "shape") or hasattr(batches, "columns")
     if not isinstance(batches, Iterable) or whole:
-        raise LowtideError(_NO_SECRET)
+        raise LowtideError(NO_SECRET)
     need_torch("a fit to a stream of batches")
     load_torch()
     with one_thread():

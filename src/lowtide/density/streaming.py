@@ -118,9 +118,7 @@ def fit_stream(
     for x, s in batches:
         survey.take(x, s)
     if survey.rows == 0:
-        raise LowtideError(
-            "the stream of batches is empty; a generator is used up after one pass: give a list or a class"
-        )
+        raise LowtideError("the stream of batches is empty; give one or more batches (X, s)")
     classes, scaling = survey.classes(), RankScaling.of(survey.held_x)
     features = _features(survey, options)
     log_prior = np.log(classes.prior).astype(np.float32)

@@ -97,9 +97,11 @@ class TIDE(Documented, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Fit the density.
 
         Args:
-            X: rows: an array, a data frame, a scipy sparse matrix, a tensor, a float32 memory map; or, without `y`, an
-                iterable of batches `(X, y)` that can be walked through several times. Images: bytes (n, height, width)
-                or (n, height, width, channels), or `Images`, which are read in batches. Texts: a list or a column.
+            X: rows: an array, a data frame, a scipy sparse matrix, a tensor, a float32 memory map. Images: bytes
+                (n, height, width) or (n, height, width, channels), or `Images`, which are read in batches. Texts: a
+                list or a column. Without `y`, an iterable of batches `(X, y)` of rows or of texts, or of batches
+                `(texts, y, groups)`, that can be walked through several times, always in one order; memory does not
+                grow with their number (docs/scale.md).
             y: (n,) the secret of every row, labels.
             groups: (n,) what must stay on one side whenever rows are held out: who wrote a text, for example. Of texts
                 and sparse rows only.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeAlias
@@ -185,3 +185,15 @@ def are_texts(x: Any) -> bool:
     is_column = isinstance(x, Sequence) or len(getattr(x, "shape", (0, 0))) == 1 or is_arrow
     first: Any = next(iter(x), None) if is_column and not sparse.issparse(x) else None
     return isinstance(first.as_py() if hasattr(first, "as_py") else first, str)
+
+
+def are_text_batches(x: Any) -> bool:
+    """Whether `x` is a stream of batches `(texts, s)` or `(texts, s, groups)`, by the first that is not empty."""
+    if isinstance(x, (str, bytes, Mapping, Iterator)) or not isinstance(x, Iterable) or hasattr(x, "shape"):
+        return False  # an iterator would be used up by looking
+    for batch in x:
+        if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3) or isinstance(batch[0], str):
+            return False
+        if not hasattr(batch[0], "__len__") or len(batch[0]):
+            return are_texts(batch[0])
+    return False

@@ -172,11 +172,8 @@ def _nearest(points: Floats32, mine: Ints, others: Ints, known: Ints, most: int)
 
 def fit_texts(x: Any, s: ArrayLike | None, options: Options, *, groups: ArrayLike | None = None) -> Density:
     """Fit a bag of terms to texts; see `TIDE.fit`. Texts of one group, such as a writer, are held out together."""
-    if options.features is not None and not isinstance(options.features, TermOptions):
-        raise LowtideError("X holds texts: say what a term is by features=TermOptions(...), or leave features out")
+    check_text_options(options)
     texts = as_texts(x)
-    if options.critic not in ("auto", "bag", "null"):
-        raise LowtideError(f"critic={options.critic!r} is for tables; for texts use 'auto', 'bag' or 'null'")
     classes, codes = read_secret(s, len(texts), noun="text")
     sides = read_groups(groups, len(texts))  # before the vocabulary is learnt, which may take a while
     load_torch()
@@ -185,3 +182,11 @@ def fit_texts(x: Any, s: ArrayLike | None, options: Options, *, groups: ArrayLik
         features = encoder.features()
         critic, report = fit_critic(encoder.encode(texts), codes, classes, features, options, groups=sides)
     return Density(classes, features, critic, options.trim, encoder, report)
+
+
+def check_text_options(options: Options) -> None:
+    """Refuse what is for other kinds of data."""
+    if options.features is not None and not isinstance(options.features, TermOptions):
+        raise LowtideError("X holds texts: say what a term is by features=TermOptions(...), or leave features out")
+    if options.critic not in ("auto", "bag", "null"):
+        raise LowtideError(f"critic={options.critic!r} is for tables; for texts use 'auto', 'bag' or 'null'")

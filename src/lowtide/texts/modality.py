@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         planner,
         releasing,
         scan,
+        streaming,
         surface,
     )
     from lowtide.texts import view as text_view
@@ -55,7 +56,7 @@ else:
     formats, sampling, shuffling = (
         optional(f"lowtide.table_files.{name}") for name in ("formats", "sampling", "shuffling")
     )
-    attackers, dataset, explaining, hider, learning, parted, planner, releasing, scan, surface, text_view = (
+    attackers, dataset, explaining, hider, learning, parted, planner, releasing, scan, streaming, surface, text_view = (
         optional(f"lowtide.texts.{name}")
         for name in (
             "attackers",
@@ -67,6 +68,7 @@ else:
             "planner",
             "releasing",
             "scan",
+            "streaming",
             "surface",
             "view",
         )
@@ -103,11 +105,13 @@ class TextModality:
     critics: ClassVar[Mapping[str, Any]] = {}
 
     def claims(self, x: Any, features: Any = None) -> bool:
-        """Whether `x` is texts, or features are terms."""
-        return encoder.are_texts(x) or isinstance(features, TermOptions)
+        """Whether `x` is texts or batches of them, or features are terms."""
+        return encoder.are_texts(x) or isinstance(features, TermOptions) or encoder.are_text_batches(x)
 
     def fit_density(self, x: Any, s: ArrayLike | None, options: Options, groups: ArrayLike | None) -> Density:
-        """Fit to texts."""
+        """Fit to texts, or without `s` to an iterable of batches `(texts, s)` or `(texts, s, groups)`."""
+        if s is None and not encoder.are_texts(x):
+            return streaming.fit_text_stream(x, options, groups=groups)
         return learning.fit_texts(x, s, options, groups=groups)
 
     def read_encoder(self, config: Mapping[str, Any], tensors: Mapping[str, Any]) -> encoder.TextEncoder:

@@ -107,21 +107,9 @@ class Vocabulary:
             texts: n texts, as a list or from anywhere else; a column of Arrow, pandas or polars will do.
             options: what counts as a term, how often it must occur, and how many there may be.
         """
-        times: Counter[str] = Counter()
-        for text in _strings(texts):
-            times.update(_terms(text, options))
-        kept = [(term, often) for term, often in times.items() if often >= options.min_count]
-        if not kept:
-            if times:
-                raise LowtideError(
-                    f"none of {len(times)} terms occurs {options.min_count} times; give more texts or a lower min_count"
-                )
-            raise LowtideError("the texts have no terms; give texts with words, or keep more kinds of terms")
-        if options.most is not None and options.most < len(kept):
-            # Stable: of equally frequent terms, those seen first.
-            ranked = sorted(range(len(kept)), key=lambda place: -kept[place][1])[: options.most]
-            kept = [kept[place] for place in sorted(ranked)]
-        return cls(tuple(term for term, _ in kept), options)
+        counts = TermCounts(options)
+        counts.add(texts)
+        return counts.vocabulary()
 
     def __len__(self) -> int:
         return len(self.terms)
@@ -193,6 +181,56 @@ class Vocabulary:
         rows = sparse.csr_array((np.ones(len(terms), np.float32), terms, starts), shape=(len(texts), len(self)))
         rows.sum_duplicates()
         return rows
+
+
+class TermCounts:
+    """How often terms occur in texts, counted some texts at a time.
+
+    With a limit, whenever more different terms are known, the rarer half is forgotten. A term that comes (again) after
+    that may have occurred before, as often as the most frequent one that was forgotten: it is counted as if it had. So
+    a count is never too low, and too high by no more than that; whatever occurs more often is known (Manku and Motwani
+    2002).
+
+    Args:
+        options: what counts as a term, how often it must occur, and how many there may be.
+        most: how many different terms to know at once; `None` for all.
+    """
+
+    def __init__(self, options: TermOptions = _DEFAULT, *, most: int | None = None) -> None:
+        self.options, self._most = options, most
+        self._times: Counter[str] = Counter()
+        self.forgotten = 0
+        """How often a term may have occurred that is not known."""
+
+    def add(self, texts: Iterable[str]) -> None:
+        """Count the terms of some texts, as for `Vocabulary.learn`."""
+        strings = _strings(texts)
+        while some := list(islice(strings, _BATCH)):
+            new: Counter[str] = Counter() if self.forgotten else self._times
+            for text in some:
+                new.update(_terms(text, self.options))
+            if self.forgotten:
+                for term, often in new.items():
+                    self._times[term] = (self._times[term] or self.forgotten) + often
+            if self._most is not None and len(self._times) > self._most:
+                self.forgotten = sorted(self._times.values())[len(self._times) // 2]
+                self._times = Counter({term: often for term, often in self._times.items() if often > self.forgotten})
+
+    def vocabulary(self) -> Vocabulary:
+        """The terms that occur often enough, in the order in which they first did; the most frequent if too many."""
+        kept = [(term, often) for term, often in self._times.items() if often >= self.options.min_count]
+        if not kept:
+            if self._times:
+                raise LowtideError(
+                    f"none of {len(self._times)} terms occurs {self.options.min_count} times; "
+                    "give more texts or a lower min_count"
+                )
+            raise LowtideError("the texts have no terms; give texts with words, or keep more kinds of terms")
+        if self.options.most is not None and self.options.most < len(kept):
+            # Stable: of equally frequent terms, those seen first.
+            ranked = sorted(range(len(kept)), key=lambda place: -kept[place][1])[: self.options.most]
+            kept = [kept[place] for place in sorted(ranked)]
+        return Vocabulary(tuple(term for term, _ in kept), self.options)
 
 
 def _terms(text: str, options: TermOptions) -> Sequence[str]:

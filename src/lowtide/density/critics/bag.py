@@ -73,13 +73,18 @@ def log_odds(rows: Sparse, s: Ints, classes: int, weighting: Weighting, *, group
     values = np.abs(rows.data) if weighting == "counts" else (rows.data != 0).astype(np.float64)
     cells = rows.indices.astype(np.int64) * classes + np.repeat(s, np.diff(rows.indptr))
     inside = np.asarray(np.bincount(cells, values, rows.shape[1] * classes), dtype=np.float64).reshape(-1, classes)
-    if not inside.any():
-        return np.zeros_like(inside)
     if groups is not None:
         seen = np.bincount(rows.indices[rows.data != 0], minlength=rows.shape[1])
         inside *= (witnesses(rows, groups) / np.maximum(seen, 1))[:, None]
+    return shrunken_odds(inside)
+
+
+def shrunken_odds(inside: Floats) -> Floats:
+    """As `log_odds`, from how often each term occurs in each class, (columns, |S|), in independent occurrences."""
+    if not inside.any():
+        return np.zeros_like(inside)
     share = np.clip(inside.sum(axis=0) / inside.sum(), 1e-6, 1 - 1e-6)
-    return np.stack([_posterior_mean(inside[:, k], inside.sum(axis=1), share[k]) for k in range(classes)], axis=1)
+    return np.stack([_posterior_mean(inside[:, k], inside.sum(axis=1), share[k]) for k in range(len(share))], axis=1)
 
 
 def log_odds_quantiles(inside: Floats, total: Floats, share: float, levels: Floats) -> tuple[Floats, Floats]:
