@@ -198,6 +198,17 @@ def test_only_the_folder_that_is_named_is_asked(tables, serve):
     assert asked == [("GET", "/v/", None)]
 
 
+def test_no_name_leads_out_of_its_folder(tables, tmp_path, serve):
+    names = ("%2Fetc%2Fx.png", "%2E%2E%2Fx.png", "..%2Fx.png", ".hidden.png", "good%20one.png")
+    (tables / "v" / "index.html").write_text(" ".join(f'<a href="{name}">x</a>' for name in names))
+    with serve(tables) as (address, _):
+        assert list(place_of(f"{address}/v/").walk()) == ["good one.png"]
+    with zipfile.ZipFile(tmp_path / "bad.zip", "w") as packed:
+        for name in ("v/../../x.png", "v/.x/y.png", "v/good.png"):
+            packed.writestr(name, b"")
+    assert list(place_of(f"zip://v::{tmp_path / 'bad.zip'}").walk()) == ["good.png"]
+
+
 def test_what_is_wrong_with_a_url_is_said_without_credentials(tables, tmp_path, serve):
     with serve(tables) as (address, _):
         host = address.removeprefix("http://")

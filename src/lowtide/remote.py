@@ -167,11 +167,6 @@ class RemotePath:
         with self._asked():
             return bool(self._system.isdir(self._path))
 
-    def is_file(self) -> bool:
-        """Whether there is a file."""
-        with self._asked():
-            return bool(self._system.isfile(self._path))
-
     def iterdir(self) -> Iterator[RemotePath]:
         """What lies in a folder, and nothing else that a listing names."""
         return iter(self._entries)
@@ -198,17 +193,21 @@ class RemotePath:
         return [self._below(path, info) for path, info in found.items() if info["type"] == "file"]
 
     def walk(self) -> Iterator[str]:
-        """The paths of all files below a folder, relative to it; hidden files and folders are passed over."""
+        """The paths of all files below a folder, relative to it.
+
+        Hidden files and folders are passed over, and names that lead out of the folder, as those of archives and web
+        pages may: images are released under the names they have.
+        """
         if not self._listed:
-            self._listed.update((name, place) for name, place in self._walked() if not _is_hidden(name))
+            self._listed.update((name, place) for name, place in self._walked() if _is_below(name))
         return iter(self._listed)
 
     def _walked(self) -> Iterator[tuple[str, RemotePath]]:
         if self.protocol in _WEB:  # one page after the other, and none but those below
             for entry in self.iterdir():
-                if entry.is_dir():
+                if entry.is_dir() and _is_below(entry.name):
                     yield from ((f"{entry.name}/{name}", entry / name) for name in entry.walk())
-                else:
+                elif not entry.is_dir():
                     yield entry.name, entry
             return
         with self._asked():
@@ -366,5 +365,6 @@ def _without_query(path: str, *, web: bool) -> str:
     return head.partition("#")[0] if web else head if "=" in query else path
 
 
-def _is_hidden(name: str) -> bool:
-    return any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
+def _is_below(name: str) -> bool:
+    """Whether a path stays within its folder, and no part of it is hidden: neither `/x` nor `../x` nor `.x/y`."""
+    return not any(part == "" or part.startswith((".", "__MACOSX")) for part in name.split("/"))
