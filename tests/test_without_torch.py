@@ -63,14 +63,19 @@ print(json.dumps({
 """
 
 TEXTS = """
-from lowtide import plan, release, warn
+from lowtide import TIDE, plan, release, warn
 from lowtide.density.artefact import Density
+from lowtide.texts import streaming
 model = Density.load(sys.argv[1])
 told = warn("vote for lower taxes", sys.argv[1]).to_json()
 kept = plan(sys.argv[2], "party", kept=0.9, text="text", progress=False)
 shared = release(sys.argv[2], kept, sys.argv[3], progress=False)
+streaming.KEPT = 200
+texts = [f"the {word} {k % 5}" for k in range(600) for word in (["taxes", "town"] if k % 3 else ["care", "town"])]
+parties = [int(text.startswith("the taxes")) for text in texts]
+stream = TIDE(progress=False).fit([(texts[k : k + 100], parties[k : k + 100]) for k in range(0, 1200, 100)])
 print(json.dumps({"told": told, "density": model.density(["vote for lower taxes"]).tolist(),
-    "torch": "torch" in sys.modules}))
+    "stream": stream.artefact.report.chosen, "torch": "torch" in sys.modules}))
 """
 
 
@@ -117,6 +122,7 @@ def test_a_saved_model_of_texts_warns_and_texts_are_released(tmp_path):
     assert not said["torch"]
     np.testing.assert_allclose(said["density"], model.density(["vote for lower taxes"]), atol=1e-12)
     assert np.abs(said["density"]).max() > 0.5
+    assert said["stream"].startswith("bag: terms alone")
     assert "taxes" not in (tmp_path / "shared.csv").read_text()
 
 
