@@ -8,6 +8,7 @@ from lowtide.splits import STREAMS, derived_seed, generator, generator_for, stre
 
 FIRST = {
     "density": 3626598334,
+    "rows without networks": 3196931734,
     "paper recipe on texts": 1369195672,
     "groups of a text stream": 873059746,
     "sample of a text stream": 2375751946,

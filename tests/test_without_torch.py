@@ -28,6 +28,7 @@ import numpy as np
 TABLE = """
 import pandas as pd
 from lowtide import TIDE, audit, plan, release, scan
+from lowtide.density import fitting
 from lowtide.errors import LowtideError, LowtideNote
 rng, n = np.random.default_rng(0), 400
 s = rng.integers(0, 2, n)
@@ -44,6 +45,8 @@ drawn = plan(people, "vote", policy="redraw", progress=False)
 redrawn = release(people, drawn, ids=np.arange(n), fresh_noise=True, progress=False).data
 before = audit(people.drop(columns="vote"), people, "vote", attackers=["boosted trees"], progress=False).to_json()
 after = audit(shared, people, "vote", progress=False).to_json()
+fitting._MANY_ROWS = 200
+many = TIDE(progress=False).fit(people[["town"]], people["vote"]).information_.value
 refused = []
 for wrong in (dict(critic="masked"), dict(recipe="paper"), dict(device="cuda")):
     try:
@@ -58,19 +61,24 @@ print(json.dumps({
     "notes": notes, "scan": found, "refused": refused, "torch": "torch" in sys.modules,
     "hidden": [c for c in people if c in shared and not (shared[c] == people[c]).all()],
     "changed": float((redrawn["town"] != people["town"]).mean()),
-    "before": before["attacks"], "after": after["attacks"],
+    "many": many, "before": before["attacks"], "after": after["attacks"],
 }))
 """
 
 TEXTS = """
-from lowtide import plan, release, warn
+from lowtide import TIDE, plan, release, warn
 from lowtide.density.artefact import Density
+from lowtide.texts import streaming
 model = Density.load(sys.argv[1])
 told = warn("vote for lower taxes", sys.argv[1]).to_json()
 kept = plan(sys.argv[2], "party", kept=0.9, text="text", progress=False)
 shared = release(sys.argv[2], kept, sys.argv[3], progress=False)
+streaming.KEPT = 200
+texts = [f"the {word} {k % 5}" for k in range(600) for word in (["taxes", "town"] if k % 3 else ["care", "town"])]
+parties = [int(text.startswith("the taxes")) for text in texts]
+stream = TIDE(progress=False).fit([(texts[k : k + 100], parties[k : k + 100]) for k in range(0, 1200, 100)])
 print(json.dumps({"told": told, "density": model.density(["vote for lower taxes"]).tolist(),
-    "torch": "torch" in sys.modules}))
+    "stream": stream.artefact.report.chosen, "torch": "torch" in sys.modules}))
 """
 
 
@@ -95,6 +103,7 @@ def test_tables_are_scanned_planned_released_and_audited():
     assert {one["attacker"] for one in said["after"]}.isdisjoint({"network", "critic"})
     assert right(said["before"]) > 0.8  # the town tells …
     assert right(said["after"]) < 0.7  # … and is hidden
+    assert said["many"] > 0.2  # of a sample, where there are more rows than everyday models are fitted to
     assert len(said["refused"]) == 4
     for message in said["refused"]:
         assert "needs the extra 'torch'" in message
@@ -117,6 +126,7 @@ def test_a_saved_model_of_texts_warns_and_texts_are_released(tmp_path):
     assert not said["torch"]
     np.testing.assert_allclose(said["density"], model.density(["vote for lower taxes"]), atol=1e-12)
     assert np.abs(said["density"]).max() > 0.5
+    assert said["stream"].startswith("bag: terms alone")
     assert "taxes" not in (tmp_path / "shared.csv").read_text()
 
 

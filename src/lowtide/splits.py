@@ -236,6 +236,7 @@ STREAMS = MappingProxyType(
     {
         # density
         "density": 0x71DE,
+        "rows without networks": 0x71DF,
         "paper recipe on texts": 0x7E87,
         "groups of a text stream": 0x7E88,
         "sample of a text stream": 0x7E89,

@@ -99,6 +99,7 @@ def test_the_survey_holds_out_a_uniform_sample_in_constant_memory():
     ("batches", "message"),
     [
         ([], "the stream of batches is empty"),
+        (iter([(np.zeros((4, 2)), [0, 1, 0, 1])]), "used up after one pass"),
         ([(np.zeros((3, 2)), [0, 1])], r"there are 3 rows and s of a batch has shape \(2,\)"),
         ([(np.zeros((3, 2)), [0, 0, 0])], "s has 1 class"),
         ([(np.zeros((4, 2)), [0, 1, 0, 1]), (np.zeros((4, 3)), [0, 1, 0, 1])], "X has 3 features"),

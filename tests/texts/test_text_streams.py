@@ -94,7 +94,7 @@ def test_networks_learn_from_the_stream():
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 2, (6000, 2))
     texts = [f"{'left' if a else 'right'} {'up' if b else 'down'}" for a, b in bits]
-    tide = TIDE(max_steps=200, progress=False).fit(Batches(texts, bits[:, 0] ^ bits[:, 1]))
+    tide = TIDE(max_steps=300, progress=False).fit(Batches(texts, bits[:, 0] ^ bits[:, 1]))
     assert tide.artefact.report.chosen.startswith("bag: terms and networks")
     assert tide.information_.value > 0.5, "of 0.69 nat, none of which a word tells alone"
 

@@ -35,6 +35,7 @@ _BATCHES = 64  # that are shuffled together
 _ENTRIES = 1 << 22  # of the rows that are shuffled together, where rows are long
 _CELLS = 1 << 22  # of a sketch: 16 MB
 _LEAST_BUCKETS, _MOST_BUCKETS = 8, 1024
+_SEVERAL = 64  # groups from which on each network is trained on half of them: of fewer, all might be in one half
 
 
 class Rows(NamedTuple):
@@ -193,27 +194,25 @@ class StreamedBag(BagData):
             trainer.learn(block.x[some], block.s[some])
             look(trainer)
 
-    @property
+    @cached_property
     def _halves(self) -> bool:
-        return len(np.unique(self.groups)) >= bag_training.SEVERAL
+        return len(np.unique(self.groups)) >= _SEVERAL
 
-    @property
+    @cached_property
     def _batch(self) -> int:
         """Rows in a batch: as many as of rows in memory."""
         return int(np.clip(self.trained // (128 if self._halves else 64), 32, BATCH))
 
     def _blocks(self) -> Iterator[Rows]:
         """Many batches of rows at a time, pass after pass without end."""
+        gathered: list[Rows] = []  # the end of a pass is shuffled with the start of the next
         while True:
-            gathered: list[Rows] = []
             for rows in self._trained_rows():
                 gathered.append(rows)
                 full = sum(len(part.s) for part in gathered) >= _BATCHES * self._batch
                 if full or sum(part.x.nnz for part in gathered) >= _ENTRIES:
                     yield _joined(gathered)
                     gathered = []
-            if gathered:
-                yield _joined(gathered)
 
     def _trained_rows(self) -> Iterator[Rows]:
         for rows in self.stream:

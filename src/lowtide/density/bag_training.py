@@ -27,7 +27,7 @@ _RATE, _TERM_RATE = 1e-2, 4e-3  # Adam's first step size, for the networks and f
 _WIDTH, _FEW = 32, 4  # of a network; of more than a few, half of it: their mean varies less
 _SAFE = 16  # steps between two states set aside for a checkpoint
 _PARTIAL = 0.5  # share of the training rows seen in part: half of them prefixes, half subsets
-SEVERAL = 16  # groups from which on each network is trained on half of them
+_SEVERAL = 16  # groups from which on each network is trained on half of them
 _ORDER, _MASKS, _WEIGHTS, _HALVES = range(4)  # what random numbers of a member are for
 _KNOWN = 1 << 15  # columns that networks know, the most frequent ones: pairs of words are many, and tell by themselves
 _HEADROOM = 0.3  # training starts below the scale of the terms alone, since the networks will share their evidence
@@ -160,7 +160,7 @@ class BagTrainer:
     def mine(self) -> Ints:
         """The rows of this member."""
         data, (pair, side) = self.data, divmod(self.member, 2)
-        if len(np.unique(data.groups)) < SEVERAL:
+        if len(np.unique(data.groups)) < _SEVERAL:
             return np.arange(len(data.s))
         rng = np.random.default_rng([data.seed, pair, _HALVES])
         return np.flatnonzero(grouped_folds(data.s, data.groups, 2, rng) == side)
