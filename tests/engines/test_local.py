@@ -21,7 +21,7 @@ from lowtide.disclose import repeated_ids
 from lowtide.disclose.plan_file import Plan
 from lowtide.disclose.repeated_ids import SeenIds
 from lowtide.engines import local, releasing
-from lowtide.engines.releasing import check_shards
+from lowtide.engines.unfinished import check_shards
 from lowtide.engines.working import BatchRelease
 from lowtide.table_files.reading import read
 from lowtide.tables.options import TableOptions

@@ -11,7 +11,7 @@ import pytest
 from lowtide import LowtideError, release
 from lowtide.engines.mapping import spread_over
 from lowtide.engines.ray_engine import RayEngine, _import_ray
-from lowtide.engines.releasing import check_shards
+from lowtide.engines.unfinished import check_shards
 from lowtide.spread import mapped
 from lowtide.table_files.reading import read
 

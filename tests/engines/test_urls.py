@@ -10,7 +10,7 @@ import pytest
 
 from lowtide import LowtideError, plan, release, scan
 from lowtide.engines import local
-from lowtide.engines.releasing import check_shards
+from lowtide.engines.unfinished import check_shards
 from lowtide.hashes import sha256_of
 from lowtide.table_files.reading import read
 
