@@ -1,9 +1,9 @@
 """How Lowtide grows: releases by rows, processes and images, and scans, plans and releases by columns.
 
 The whole run takes about an hour; `--parts redact,faces` and `--plans noise` do some of it, and `--most 1000000` leaves
-out larger files. With `--json`, parts that are already in
-the file and are not asked for stay there, and a figure is drawn beside it. Time is that of the processor, which other
-work on the machine hardly changes, unless it says "by the clock".
+out larger files; `--widths 10,50,150` chooses the columns of the part `columns`. With `--json`, parts that are already
+in the file and are not asked for stay there, and a figure is drawn beside it. Time is that of the processor, which
+other work on the machine hardly changes, unless it says "by the clock".
 """
 
 from __future__ import annotations
@@ -94,6 +94,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--parts", default=",".join(_PARTS))
     parser.add_argument("--plans", default=",".join(scale_rows.PLANS), help="of the parts workers and ray")
+    parser.add_argument("--widths", default="", help="columns of the tables of the part columns, such as 10,50,150")
     parser.add_argument("--most", type=int, help="rows and images at most")
     chosen, rest = parser.parse_known_args()
     options = parse_arguments(__doc__ or "", rest)
@@ -107,7 +108,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         for name in names:
-            some = {"plans": chosen.plans.split(",")} if name in ("workers", "ray") else {}
+            some: dict[str, Any] = {"plans": chosen.plans.split(",")} if name in ("workers", "ray") else {}
+            if name == "columns" and chosen.widths:
+                some["widths"] = [int(width) for width in chosen.widths.split(",")]
             found[name] = _PARTS[name](folder, options.seed, quick=options.quick, most=chosen.most or 10**9, **some)
             show(name, found[name])
             if options.json:

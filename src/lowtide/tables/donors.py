@@ -52,13 +52,14 @@ class Donors:
     leaf: Ints
 
     @classmethod
-    def learn(cls, past: Floats, points: Ints, seed: int) -> Donors:
+    def learn(cls, past: Floats, points: Ints, seed: int, seen: Ints | None = None) -> Donors:
         """Learn from n rows.
 
         Args:
             past: (n, released) codes of what they released.
             points: (n, columns) the point of each row: cells, then count classes.
             seed: of the tree.
+            seen: which of the released columns the tree may look at; by default all.
         """
         distinct, place, counts = np.unique(points, axis=0, return_inverse=True, return_counts=True)
         known = np.asarray((distinct >= 0).all(axis=1))
@@ -67,12 +68,13 @@ class Donors:
             common = known
         number = np.cumsum(common) - 1
         own = np.where(common[place.ravel()], number[place.ravel()], -1)
-        tree, leaf = _grow(past, own, seed)
+        tree, leaf = _grow(past if seen is None else past[:, seen], own, seed)
+        column = tree[0] if seen is None else np.append(seen, -1)[tree[0]]  # a leaf has none, −1
         table = np.zeros((int(leaf.max()) + 1, int(common.sum())))
         np.add.at(table, (leaf[own >= 0], own[own >= 0]), 1.0)
         table += _POOLED * table.sum(axis=0) / max(1.0, table.sum())
         chances = np.cumsum(table, axis=1)
-        return cls(distinct[common].astype(np.int64), chances / chances[:, -1:], *tree)
+        return cls(distinct[common].astype(np.int64), chances / chances[:, -1:], column, *tree[1:])
 
     def leaves(self, past: Floats) -> Ints:
         """The leaf (n,) of rows that released `past` (n, released)."""

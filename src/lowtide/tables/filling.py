@@ -19,7 +19,8 @@ from lowtide.disclose.noise import Ids, KeyedNoise
 from lowtide.tables.cells import scatter
 from lowtide.tables.codes import CodedColumn, points_of
 from lowtide.tables.donors import Donors
-from lowtide.tables.redrawing import drawing, folds_of
+from lowtide.tables.redrawing import drawing
+from lowtide.tables.row_folds import folds_of
 from lowtide.types import Floats, Ints
 
 _FOLDS = 2

@@ -19,7 +19,8 @@ from lowtide.splits import generator, sample_with_classes, stratified_folds
 from lowtide.tables.forest import Forest, grow
 from lowtide.tables.frequencies import Frequencies
 from lowtide.tables.redraw_policy import RedrawPoint, Told
-from lowtide.tables.redrawing import RedrawColumns, folds_of
+from lowtide.tables.redrawing import RedrawColumns
+from lowtide.tables.row_folds import folds_of
 from lowtide.tables.step_density import Question
 from lowtide.theory import redraw as theory
 from lowtide.training import one_thread
@@ -151,17 +152,15 @@ def told_by_changes(fitted: RedrawColumns, rows: CurveRows, noise: KeyedNoise) -
     prior = np.bincount(rows.secret) / len(rows.secret)
     first = _released(replace(fitted, passes=fitted.passes[:1]), rows, 0.0, noise)
     fold = folds_of(rows.codes, rows.secret, fitted.folds, fitted.seed)
-    past, found = list(fitted.kept), {}
+    before, now = rows.counts.classes(first), rows.counts.classes(rows.codes)
+    found = {}
     for step in fitted.passes[0]:
         own = list(step.columns)
-        seen = first.copy()
-        seen[:, own] = rows.codes[:, own]
-        asked = Question.of(fitted.coded, seen, rows.counts.classes(seen), past, own)
+        asked = Question.of(fitted.coded, first, before, step.past, own)
         with one_thread():
-            i = step.density.about(asked, fold).T
+            i = step.density.about(replace(asked, codes=rows.codes[:, own], classes=now[:, own]), fold).T
         asked_about = i, np.full(i.shape[1], 1 / i.shape[1]), prior
         found[step.columns] = Told(theory.told_by_a_change(*asked_about), theory.told_on_average(*asked_about))
-        past += own
     return found
 
 

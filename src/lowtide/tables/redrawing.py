@@ -20,16 +20,16 @@ from numpy.typing import NDArray
 from lowtide.disclose.noise import Ids, KeyedNoise
 from lowtide.tables.codes import CodedColumn, points_of
 from lowtide.tables.donors import Donors
-from lowtide.tables.frequencies import Frequencies, bits_of, spread
+from lowtide.tables.frequencies import Frequencies
+from lowtide.tables.row_folds import FOLDS, folds_of, folds_to_fit, value_bits
+from lowtide.tables.screening import LOOKED_AT, Screen
 from lowtide.tables.step_density import Question, StepDensity, fit_step
 from lowtide.theory import redraw as theory
 from lowtide.training import one_thread
 from lowtide.types import Bools, Floats, Ints
 
-_FOLDS = 5
 PROPOSALS = 64  # the most
 _GOLDEN = 0.6180339887498949  # multiples of it spread evenly over (0, 1)
-_MANY_COPIES = 5  # of a row and its class: then they are in all folds
 ROWS_AT_ONCE = 16_384
 _MANY_ROWS = 60_000  # so many leave little for a second pass to do, and take long
 
@@ -54,13 +54,26 @@ class FeatureStep:
 
     Attributes:
         columns: which columns it has; they are drawn together.
+        past: the columns that it looks at, all released before it; all of them, where these are few.
         density: what a candidate tells.
         donors: the law that proposals come from.
     """
 
     columns: tuple[int, ...]
+    past: tuple[int, ...]
     density: StepDensity
     donors: Donors
+
+    def concerns(self, codes: Floats) -> Ints:
+        """The rows, by their place, of which something may be changed, from codes (n, columns) of the feature.
+
+        A density without models says that nothing tells anything: then all are kept but values that are not known.
+        """
+        return np.arange(len(codes)) if self.density.weights.any() else np.flatnonzero(self._unknown(codes))
+
+    def _unknown(self, codes: Floats) -> Bools:
+        cells = np.column_stack([own.cell(codes[:, j]) for j, own in enumerate(self.density.own)])
+        return np.asarray((cells < 0).any(axis=1))
 
     def apply(
         self,
@@ -84,8 +97,7 @@ class FeatureStep:
             counts: how often numbers occur in the file that is released.
         """
         every = np.arange(len(secret))
-        unknown = (np.column_stack([own.cell(asked.codes[:, j]) for j, own in enumerate(self.density.own)]) < 0).any(1)
-        told = np.where(unknown, np.inf, self.density.about(asked, fold)[every, secret])
+        told = np.where(self._unknown(asked.codes), np.inf, self.density.about(asked, fold)[every, secret])
         if width == 0:
             kept = draw(every, 0) < theory.keep_probability(told, 0.0)
             floor, cap, out = np.zeros(len(secret)), np.zeros(len(secret)), np.flatnonzero(~kept)
@@ -191,6 +203,8 @@ class RedrawColumns:
             for k, step in enumerate(steps):
                 for part, arrays in (("density", step.density.arrays()), ("donors", step.donors.arrays())):
                     found |= {f"{number}.{k}.{part}.{name}": array for name, array in arrays.items()}
+                if step.density.screened:
+                    found[f"{number}.{k}.past"] = np.array(step.past, dtype=np.int64)
         return found
 
     def to_config(self) -> dict[str, Any]:
@@ -210,14 +224,20 @@ class RedrawColumns:
         """Rebuild what `to_config` and `arrays` gave."""
         coded = tuple(CodedColumn.from_config(own) for own in config["coded"])
         kept = tuple(map(int, config["kept"]))
+        held: dict[str, dict[str, NDArray[Any]]] = {}
+        for name, array in arrays.items():
+            number_of, _, rest = name.partition(".")
+            step_of, _, part = rest.partition(".")
+            held.setdefault(f"{number_of}.{step_of}", {})[part] = array
         passes = []
         for number, listed in enumerate(config["passes"]):
             past, steps = list(kept), []
             for k, columns in enumerate(listed):
-                own = tuple(map(int, columns))
-                before, mine = tuple(coded[j] for j in past), tuple(coded[j] for j in own)
-                density = StepDensity.of_arrays(_under(arrays, f"{number}.{k}.density."), before, mine)
-                steps.append(FeatureStep(own, density, Donors.of_arrays(_under(arrays, f"{number}.{k}.donors."))))
+                own, there = tuple(map(int, columns)), held[f"{number}.{k}"]
+                seen = tuple(there["past"].tolist()) if "past" in there else tuple(past)
+                before, mine = tuple(coded[j] for j in seen), tuple(coded[j] for j in own)
+                density = StepDensity.of_arrays(_under(there, "density."), before, mine)
+                steps.append(FeatureStep(own, seen, density, Donors.of_arrays(_under(there, "donors."))))
                 past += own
             passes.append(tuple(steps))
         width = np.inf if config["width"] is None else float(config["width"])
@@ -247,23 +267,20 @@ class _Rows:
         """Begin a pass: nothing but what is kept has been released in it."""
         self.past, self.spent = list(self.kept), np.zeros(len(self.codes))
 
-    def question(self, columns: tuple[int, ...]) -> Question:
-        """What a density is asked when these columns are next."""
-        return Question.of(self.coded, self.codes, self.classes, self.past, columns)
-
     def follow(self, step: FeatureStep, noise: KeyedNoise) -> None:
         """Release the next feature of all rows."""
-        own, asked = list(step.columns), self.question(step.columns)
+        own = list(step.columns)
         name = " + ".join(self.coded[j].name for j in own)
+        concerned = step.concerns(self.codes[:, own])
         with one_thread():
-            for start in range(0, len(self.codes), ROWS_AT_ONCE):
-                rows = slice(start, start + ROWS_AT_ONCE)
-                part = asked.take(rows)
-                draw = drawing(noise, name, self.ids[rows], part.codes)
+            for start in range(0, len(concerned), ROWS_AT_ONCE):
+                rows = concerned[start : start + ROWS_AT_ONCE]
+                asked = Question.of(self.coded, self.codes, self.classes, step.past, own, rows[:, None])
+                draw = drawing(noise, name, self.ids[rows], asked.codes)
                 codes, classes, self.spent[rows] = step.apply(
-                    part, self.secret[rows], self.fold[rows], self.spent[rows], draw, self.width, self.counts
+                    asked, self.secret[rows], self.fold[rows], self.spent[rows], draw, self.width, self.counts
                 )
-                self.codes[rows, own], self.classes[rows, own] = codes, classes
+                self.codes[rows[:, None], own], self.classes[rows[:, None], own] = codes, classes
         self.past += own
 
 
@@ -301,29 +318,36 @@ def fit_redraw(
     Returns:
         The policy, and what it releases of these rows under the noise of the rehearsal.
     """
-    rows = _Rows(coded, kept, codes, counts, secret, ids, _folds_to_fit(codes, secret, seed), width)
+    rows = _Rows(coded, kept, codes, counts, secret, ids, folds_to_fit(codes, secret, seed), width)
+    screen = Screen(coded, codes, secret, rows.fold, seed) if len(coded) > LOOKED_AT else None
     done: list[tuple[FeatureStep, ...]] = []
     number = (passes or (1 if len(codes) > _MANY_ROWS else 2)) if width == 0 else 1
     for turn in range(number):
         rows.begin()
         steps: list[FeatureStep] = []
         for columns in features if turn % 2 == 0 else reversed(features):
-            steps.append(_fit_next(rows, columns, seed + 1000 * turn + len(steps)))
+            steps.append(_fit_next(rows, screen, columns, seed + 1000 * turn + len(steps)))
             rows.follow(steps[-1], _stream(noise, turn))
+            if screen is not None:
+                screen.read(rows.codes, columns)
             tick((turn + len(steps) / len(features)) / number)
         done.append(tuple(steps))
-    policy = RedrawColumns(coded, kept, tuple(done), width, _FOLDS, seed)
+    policy = RedrawColumns(coded, kept, tuple(done), width, FOLDS, seed)
     return policy, RedrawnRows(rows.codes, ~_same(rows.codes, codes), rows.spent)
 
 
-def _fit_next(rows: _Rows, columns: tuple[int, ...], seed: int) -> FeatureStep:
+def _fit_next(rows: _Rows, screen: Screen | None, columns: tuple[int, ...], seed: int) -> FeatureStep:
     """Fit the density and the donors of the next feature."""
-    asked = rows.question(columns)
-    before, mine = tuple(rows.coded[j] for j in rows.past), tuple(rows.coded[j] for j in columns)
+    looks = None if screen is None else screen.choose(rows.past, columns)
+    past = tuple(rows.past if looks is None else looks.columns)
+    asked = Question.of(rows.coded, rows.codes, rows.classes, past, columns)
+    before, mine = tuple(rows.coded[j] for j in past), tuple(rows.coded[j] for j in columns)
     points = points_of(mine, asked.codes, asked.classes)
     with one_thread():
-        density, _ = fit_step(before, mine, asked, points, rows.secret, rows.fold, seed=seed)
-        return FeatureStep(columns, density, Donors.learn(asked.past, points, seed))
+        seen = None if looks is None else looks.folds
+        density, _ = fit_step(before, mine, asked, points, rows.secret, rows.fold, seed=seed, seen=seen)
+        donors = Donors.learn(asked.past, points, seed, None if looks is None else looks.donors)
+    return FeatureStep(columns, past, density, donors)
 
 
 def _stream(noise: KeyedNoise, number: int) -> KeyedNoise:
@@ -335,49 +359,9 @@ def _under(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def folds_of(codes: Floats, secret: Ints, folds: int, seed: int) -> Ints:
-    """The fold (n,) of each row, by its own values: equal rows are in one fold, whichever file they are in."""
-    return (_marks(codes, secret, seed) % np.uint64(folds)).astype(np.intp)
-
-
-def _marks(codes: Floats, secret: Ints, seed: int) -> NDArray[np.uint64]:
-    """(n,) 64 bits that equal rows of one class share, evenly spread."""
-    mixed = _mixed(codes) ^ (secret.astype(np.uint64) * np.uint64(0xD1B54A32D192ED03))
-    return spread(mixed ^ np.uint64((seed * 0x9E3779B97F4A7C15 + 0x5EED) % 2**64))
-
-
-def _folds_to_fit(codes: Floats, secret: Ints, seed: int) -> Ints:
-    """The fold (n,) of each reference row: as in a release, but rows of which there are many are dealt to all folds.
-
-    A fold that held all rows of one class with the same values would teach its models that this class never has them.
-    Where there are many copies, a model that has seen the others knows no more of one than of people like it. They are
-    dealt at random: folds with equal shares of every row would confirm what is but chance.
-    """
-    marks = _marks(codes, secret, seed)
-    order = np.argsort(marks, kind="stable")
-    _, first, place, counts = np.unique(marks[order], return_index=True, return_inverse=True, return_counts=True)
-    among = np.empty(len(marks), dtype=np.intp)  # the place of each row among its copies
-    among[order] = np.arange(len(marks)) - first[place]
-    many = np.empty(len(marks), dtype=bool)
-    many[order] = counts[place] >= _MANY_COPIES
-    there = np.zeros((int(secret.max()) + 1, _FOLDS), dtype=bool)
-    there[secret, marks % np.uint64(_FOLDS)] = True
-    many |= there.sum(axis=1)[secret] == 1  # a class of few different rows, which one fold holds
-    dealt = spread(marks + among.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
-    return (np.where(many, dealt, marks) % np.uint64(_FOLDS)).astype(np.intp)
-
-
-def _mixed(codes: Floats) -> NDArray[np.uint64]:
-    """(n,) 64 bits that stand for the values of each row (n, columns)."""
-    values = np.zeros(len(codes), dtype=np.uint64)
-    for column in codes.T:
-        values = (values * np.uint64(0x9E3779B97F4A7C15)) ^ bits_of(np.ascontiguousarray(column))
-    return values
-
-
 def drawing(noise: KeyedNoise, name: str, ids: Ids, codes: Floats) -> Callable[[Any, int], Floats]:
     """Numbers in (0, 1) that belong to the cells of a feature: `draw(rows, place)`, other ones for every place."""
-    values = _mixed(codes)
+    values = value_bits(codes)
     cache: dict[tuple[int, int], Any] = {}
 
     def draw(rows: Any, place: int) -> Floats:

@@ -9,26 +9,22 @@ much removes too much, and plants the opposite signal.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.special import log_softmax
 
-from lowtide.extras import optimize, optional
+from lowtide.extras import optimize
+from lowtide.tables.cell_sums import CellDesign, Sums
 from lowtide.tables.codes import CodedColumn, points_of
 from lowtide.tables.counting import Counts, find
 from lowtide.tables.forest import Forest, grow
 from lowtide.types import Floats, Ints
 
-exceptions, linear_model = (optional(f"sklearn.{name}") for name in ("exceptions", "linear_model"))  # to fit
 _LEAST = 1e-5  # no model is surer than that
-_SLOPES = 0.1  # inverse strength of the penalty on slopes
-_COARSE = 12  # cells of a column that a sum knows; the others share one
 _ADDITIVE_ROWS = 20_000  # beyond, trees see all that sums see
 _FEW_ROWS = 5_000
 _RIDGE = 1.0  # nats that a weight of 1 must gain over all rows
@@ -56,15 +52,32 @@ class Question:
 
     @classmethod
     def of(
-        cls, coded: Sequence[CodedColumn], codes: Floats, classes: Ints, past: Sequence[int], own: Sequence[int]
+        cls,
+        coded: Sequence[CodedColumn],
+        codes: Floats,
+        classes: Ints,
+        past: Sequence[int],
+        own: Sequence[int],
+        rows: Any = slice(None),
     ) -> Question:
-        """What is asked about `own` columns of rows (n, all columns) that have released `past` ones."""
-        ranged = [j for j in past if coded[j].has_ranges]
-        return cls(codes[:, list(past)], classes[:, ranged], codes[:, list(own)], classes[:, list(own)])
+        """What is asked about `own` columns of rows (n, all columns) that have released `past` ones.
+
+        `rows` are some of them, as an index (k, 1).
+        """
+        ranged, mine = [j for j in past if coded[j].has_ranges], list(own)
+        return cls(codes[rows, list(past)], classes[rows, ranged], codes[rows, mine], classes[rows, mine])
 
     def take(self, rows: Any) -> Question:
         """Some of the rows."""
         return Question(self.past[rows], self.before[rows], self.codes[rows], self.classes[rows])
+
+    def seeing(self, seen: Ints | None, past: Sequence[CodedColumn]) -> Question:
+        """The same without what only others see: some of the columns `past`; `None` for all."""
+        if seen is None:
+            return self
+        ranged = np.cumsum([own.has_ranges for own in past]) - 1
+        before = [int(ranged[j]) for j in seen if past[j].has_ranges]
+        return Question(self.past[:, seen], self.before[:, before], self.codes, self.classes)
 
     def instead(self, codes: Floats, classes: Ints) -> Question:
         """The same pasts with other candidates: codes and classes (n, candidates, columns), row by row."""
@@ -78,28 +91,6 @@ class Question:
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
-    """A score for every cell of every column, added up.
-
-    Attributes:
-        tables: (columns, cells + 1, |S|); the last cell is that of all that are not known.
-        groups: (columns, most cells) which of its cells a column's own cell is.
-        start: (|S|,).
-    """
-
-    tables: Floats
-    groups: Ints
-    start: Floats
-
-    def scores(self, cells: Ints) -> Floats:
-        """(n, |S|) of rows of cells (n, columns)."""
-        found = np.tile(self.start, (len(cells), 1))
-        for j in range(cells.shape[1]):
-            found += self.tables[j, self.groups[j, cells[:, j]]]
-        return found
-
-
-@dataclass(frozen=True, eq=False)
 class FoldModel:
     """The models that were fitted on all folds but one.
 
@@ -108,12 +99,14 @@ class FoldModel:
         sums: `None` where it was not fitted.
         forest: `None` where it has no weight.
         combined: (combinations + 1, |S|) densities of the feature with the past; `None` where it has no weight.
+        seen: which of the past columns sums and forest look at; `None` for all.
     """
 
     alone: Floats
     sums: Sums | None
     forest: Forest | None
     combined: Floats | None = None
+    seen: Ints | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +133,11 @@ class StepDensity:
     gain: float
     combinations: Ints
 
+    @property
+    def screened(self) -> bool:
+        """Whether it looks at some only of the columns that were released before."""
+        return any(model.seen is not None for model in self.folds)
+
     def about(self, asked: Question, fold: Ints) -> Floats:
         """`log p(s | past, candidate) / p(s)`, (n, |S|), by the models of each row's fold (n,)."""
         found = np.zeros((len(fold), len(self.log_prior)))
@@ -160,10 +158,12 @@ class StepDensity:
 
     def parts(self, model: FoldModel, asked: Question) -> list[Any]:
         """Functions that give the density (n, |S|) by each of the models."""
+        past = _some(self.past, model.seen)
+        view = asked.seeing(model.seen, self.past)
         return [
             lambda: model.alone[find(self.points, points_of(self.own, asked.codes, asked.classes))],
-            lambda: _density(_kept(model.sums).scores(cells_of((*self.past, *self.own), asked)), self.log_prior),
-            lambda: _density(_kept(model.forest).log_probabilities(asked.rows()), self.log_prior),
+            lambda: _density(_kept(model.sums).scores(cells_of((*past, *self.own), view)), self.log_prior),
+            lambda: _density(_kept(model.forest).log_probabilities(view.rows()), self.log_prior),
             lambda: _kept(model.combined)[find(self.combinations, _combinations((*self.past, *self.own), asked))],
         ]
 
@@ -178,8 +178,9 @@ class StepDensity:
         }
         for k, model in enumerate(self.folds):
             found[f"{k}.alone"] = model.alone
-            if model.combined is not None:
-                found[f"{k}.combined"] = model.combined
+            for name in ("combined", "seen"):
+                if getattr(model, name) is not None:
+                    found[f"{k}.{name}"] = getattr(model, name)
             if model.sums is not None:
                 found |= {f"{k}.sums.{name}": getattr(model.sums, name) for name in Sums.__dataclass_fields__}
             if model.forest is not None:
@@ -204,6 +205,7 @@ class StepDensity:
                     Sums(**parts["sums"]) if parts["sums"] else None,
                     Forest.of_arrays(parts["forest"]) if parts["forest"] else None,
                     arrays.get(f"{k}.combined"),
+                    arrays.get(f"{k}.seen"),
                 )
             )
         points, log_prior, weights, both = (arrays[n] for n in ("points", "log_prior", "weights", "combinations"))
@@ -219,6 +221,7 @@ def fit_step(
     fold: Ints,
     *,
     seed: int,
+    seen: Sequence[Ints] | None = None,
 ) -> tuple[StepDensity, Floats]:
     """Fit the density of a feature, cross-fitted.
 
@@ -230,6 +233,7 @@ def fit_step(
         secret: (n,) their classes.
         fold: (n,) their folds; every class occurs outside every fold.
         seed: of the trees.
+        seen: which of the past columns the models of each fold may look at; by default all.
 
     Returns:
         The density, and what it says of these rows, each by a model that has not seen it, (n, |S|).
@@ -237,21 +241,25 @@ def fit_step(
     prior = np.bincount(secret) / len(secret)
     log_prior = np.log(prior)
     alone = Counts.of(points, secret)
-    both = Counts.of(_combinations((*past, *own), asked), secret) if len(past) else None
-    if both is not None and len(both.known) * _ROWS_OF_COMBINATION > len(secret):
-        both = None
-    sums = _Design.of((*past, *own), asked, secret) if len(secret) <= _ADDITIVE_ROWS and len(past) else None
+    both = None if seen is not None else _count_combinations((*past, *own), asked, secret)
+    additive = len(secret) <= _ADDITIVE_ROWS and len(past) > 0
+    sums: CellDesign | None = None
     number = int(fold.max()) + 1
     folds, held = [], np.zeros((len(MODELS), len(secret), len(prior)))
     known = np.zeros((0, 0), dtype=np.int64) if both is None else both.known
     unfitted = StepDensity(past, own, alone.known, log_prior, np.ones(len(MODELS)), (), 0.0, known)
     for k in range(number):
         rest, mine = fold != k, np.flatnonzero(fold == k)
+        some = None if seen is None else seen[k]
+        view = asked.seeing(some, past)
+        if additive and (sums is None or some is not None):
+            sums = _design((*_some(past, some), *own), view, secret)
         model = FoldModel(
             alone.fit(rest),
             None if sums is None else sums.fit(rest),
-            Forest.of(_trees(asked.rows()[rest], secret[rest], seed)),
+            Forest.of(_trees(view.rows()[rest], secret[rest], seed)),
             None if both is None else both.fit(rest),
+            some,
         )
         folds.append(model)
         if len(mine):
@@ -280,6 +288,7 @@ def _without_unused(model: FoldModel, weights: Floats) -> FoldModel:
         model.sums if weights[1] > 0 else None,
         model.forest if weights[2] > 0 else None,
         model.combined if weights[3] > 0 else None,
+        model.seen,
     )
 
 
@@ -306,66 +315,26 @@ def cells_of(coded: tuple[CodedColumn, ...], asked: Question) -> Ints:
     return np.column_stack([own.cell(codes[:, j]) for j, own in enumerate(coded)])
 
 
-@dataclass(frozen=True, eq=False)
-class _Design:
-    """Rows as a logistic regression on cells sees them.
-
-    Attributes:
-        groups: (columns, most cells + 1) which indicator each cell has; cell −1 is the last.
-        rows: (n, columns · indicators) sparse.
-        secret: (n,).
-        width: indicators of a column.
-    """
-
-    groups: Ints
-    rows: Any
-    secret: Ints
-    width: int
-
-    @classmethod
-    def of(cls, coded: tuple[CodedColumn, ...], asked: Question, secret: Ints) -> _Design:
-        cells = cells_of(coded, asked)
-        most = max(own.cells for own in coded)
-        groups = np.full((len(coded), most + 1), _COARSE)
-        for j, own in enumerate(coded):
-            count = np.bincount(cells[:, j][cells[:, j] >= 0], minlength=own.cells)
-            if own.is_category or own.cells <= _COARSE:
-                frequent = np.argsort(-count, kind="stable")[:_COARSE]
-                groups[j, frequent] = np.arange(len(frequent))
-            else:  # neighbouring numbers are alike
-                order = np.argsort(_middles(own), kind="stable")
-                share = (np.cumsum(count[order]) - 0.5 * count[order]) / max(1, count.sum())
-                groups[j, order] = np.minimum((share * (_COARSE - 1)).astype(np.intp), _COARSE - 2)
-                groups[j, own.cells - 1] = _COARSE - 1
-        width = _COARSE + 1
-        place = groups[np.arange(len(coded)), cells] + width * np.arange(len(coded))
-        ones = np.ones(place.size)
-        start = np.arange(0, place.size + 1, len(coded))
-        rows = sparse.csr_array((ones, place.ravel(), start), shape=(len(cells), width * len(coded)))
-        return cls(groups.astype(np.int64), rows, secret, width)
-
-    def fit(self, rest: Any) -> Sums:
-        """Fit on some rows."""
-        model = linear_model.LogisticRegression(C=_SLOPES, max_iter=200, tol=1e-4)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", exceptions.ConvergenceWarning)  # held-out rows say what it is worth
-            model.fit(self.rows[np.flatnonzero(rest)], self.secret[rest])
-        slopes, start = np.asarray(model.coef_), np.asarray(model.intercept_)
-        if len(slopes) == 1:
-            slopes, start = np.concatenate([0 * slopes, slopes]), np.concatenate([0 * start, start])
-        return Sums(slopes.T.reshape(len(self.groups), self.width, -1), self.groups, start)
+def _design(coded: tuple[CodedColumn, ...], asked: Question, secret: Ints) -> CellDesign:
+    return CellDesign.of(coded, cells_of(coded, asked), secret)
 
 
-def _middles(own: CodedColumn) -> Floats:
-    """(cells,) where the cells of a column of numbers lie; the missing value last."""
-    ranges = 0.5 * (own.edges[1:] + own.edges[:-1]) if own.has_ranges else np.zeros(0)
-    return np.concatenate([own.atoms, ranges, [np.inf]])
+def _some(past: tuple[CodedColumn, ...], seen: Ints | None) -> tuple[CodedColumn, ...]:
+    return past if seen is None else tuple(past[j] for j in seen)
 
 
 def _combinations(coded: tuple[CodedColumn, ...], asked: Question) -> Ints:
     """(n, …) the points of rows in all columns, past ones first; how often past numbers occur does not count."""
     classes = np.column_stack([np.zeros(asked.past.shape, dtype=np.intp), asked.classes])
     return points_of(coded, np.column_stack([asked.past, asked.codes]), classes)
+
+
+def _count_combinations(coded: tuple[CodedColumn, ...], asked: Question, secret: Ints) -> Counts | None:
+    """Counts of the feature with all that was released; `None` where nothing was, or where they seldom recur."""
+    if not asked.past.shape[1]:
+        return None
+    both = Counts.of(_combinations(coded, asked), secret)
+    return both if len(both.known) * _ROWS_OF_COMBINATION <= len(secret) else None
 
 
 def _density(scores: Floats, log_prior: Floats) -> Floats:

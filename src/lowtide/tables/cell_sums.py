@@ -1,0 +1,109 @@
+"""A score for every cell of every column, added up: a logistic regression on indicators of coarse cells."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lowtide.extras import optional
+from lowtide.tables.codes import CodedColumn
+from lowtide.types import Floats, Ints
+
+exceptions, linear_model = (optional(f"sklearn.{name}") for name in ("exceptions", "linear_model"))  # to fit
+_SLOPES = 0.1  # inverse strength of the penalty on slopes
+_COARSE = 12  # cells of a column that a sum knows; the others share one
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """A score for every cell of every column, added up.
+
+    Attributes:
+        tables: (columns, cells + 1, |S|); the last cell is that of all that are not known.
+        groups: (columns, most cells) which of its cells a column's own cell is.
+        start: (|S|,).
+    """
+
+    tables: Floats
+    groups: Ints
+    start: Floats
+
+    def scores(self, cells: Ints) -> Floats:
+        """(n, |S|) of rows of cells (n, columns)."""
+        found = np.tile(self.start, (len(cells), 1))
+        for j in range(cells.shape[1]):
+            found += self.tables[j, self.groups[j, cells[:, j]]]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class CellDesign:
+    """Rows as a logistic regression on cells sees them.
+
+    Attributes:
+        groups: (columns, most cells + 1) which indicator each cell has; cell −1 is the last.
+        rows: (n, columns · indicators) sparse.
+        secret: (n,).
+        width: indicators of a column.
+    """
+
+    groups: Ints
+    rows: Any
+    secret: Ints
+    width: int
+
+    @classmethod
+    def of(cls, coded: tuple[CodedColumn, ...], cells: Ints, secret: Ints) -> CellDesign:
+        """Rows of cells (n, columns) and their classes (n,)."""
+        most = max(own.cells for own in coded)
+        groups = np.full((len(coded), most + 1), _COARSE)
+        for j, own in enumerate(coded):
+            groups[j, : own.cells] = coarse_groups(own, cells[:, j], _COARSE)[:-1]
+        width = _COARSE + 1
+        place = groups[np.arange(len(coded)), cells] + width * np.arange(len(coded))
+        ones = np.ones(place.size)
+        start = np.arange(0, place.size + 1, len(coded))
+        rows = sparse.csr_array((ones, place.ravel(), start), shape=(len(cells), width * len(coded)))
+        return cls(groups.astype(np.int64), rows, secret, width)
+
+    def fit(self, rest: Any) -> Sums:
+        """Fit on some rows."""
+        model = linear_model.LogisticRegression(C=_SLOPES, max_iter=200, tol=1e-4)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", exceptions.ConvergenceWarning)  # held-out rows say what it is worth
+            model.fit(self.rows[np.flatnonzero(rest)], self.secret[rest])
+        slopes, start = np.asarray(model.coef_), np.asarray(model.intercept_)
+        if len(slopes) == 1:
+            slopes, start = np.concatenate([0 * slopes, slopes]), np.concatenate([0 * start, start])
+        return Sums(slopes.T.reshape(len(self.groups), self.width, -1), self.groups, start)
+
+
+def coarse_groups(own: CodedColumn, cells: Ints, number: int) -> Ints:
+    """(cells + 1,) which of a few groups each cell of a column is in; the last is that of all that are not known.
+
+    Args:
+        own: the column.
+        cells: (n,) of rows, −1 where there is none.
+        number: of groups of known cells.
+    """
+    groups = np.full(own.cells + 1, number)
+    count = np.bincount(cells[cells >= 0], minlength=own.cells)
+    if own.is_category or own.cells <= number:
+        frequent = np.argsort(-count, kind="stable")[:number]
+        groups[frequent] = np.arange(len(frequent))
+    else:  # neighbouring numbers are alike
+        order = np.argsort(_middles(own), kind="stable")
+        share = (np.cumsum(count[order]) - 0.5 * count[order]) / max(1, count.sum())
+        groups[order] = np.minimum((share * (number - 1)).astype(np.intp), number - 2)
+        groups[own.cells - 1] = number - 1
+    return groups
+
+
+def _middles(own: CodedColumn) -> Floats:
+    """(cells,) where the cells of a column of numbers lie; the missing value last."""
+    ranges = 0.5 * (own.edges[1:] + own.edges[:-1]) if own.has_ranges else np.zeros(0)
+    return np.concatenate([own.atoms, ranges, [np.inf]])
