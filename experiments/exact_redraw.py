@@ -28,7 +28,8 @@ from lowtide.features import one_per_column
 from lowtide.tables.codes import CodedColumn
 from lowtide.tables.frequencies import Frequencies
 from lowtide.tables.redraw_policy import RedrawPolicy, codes_of
-from lowtide.tables.redrawing import PROPOSALS, FeatureStep, RedrawColumns, fit_redraw, folds_of
+from lowtide.tables.redrawing import PROPOSALS, FeatureStep, RedrawColumns, fit_redraw
+from lowtide.tables.row_folds import folds_of
 from lowtide.tables.step_density import Question, StepDensity
 from lowtide.theory import redraw as theory
 from lowtide.types import Floats, Ints
