@@ -111,24 +111,28 @@ def measure_workers(
         sizes = (QUICK[-1],) if quick else _PARALLEL[name]
         for rows in (n for n in sizes if n <= most):
             source, made = file_of(folder, rows, seed), make_plan(folder, name, seed)
-            one = alone(source, made, folder / "out.parquet", ids="id")
-            single = sha256_of(folder / "out.parquet")
-            two = alone(source, made, folder / "out.parquet", ids="id", workers=2)
-            busier = max(two["own processor"], two["processor"] - two["own processor"])
-            results.append(
-                {
-                    "plan": name,
-                    "rows": rows,
-                    "one process, s": one["seconds"],
-                    "two processes, s": two["seconds"],
-                    "speed-up by the clock": one["seconds"] / two["seconds"],
-                    "one process, processor s": one["processor"],
-                    "busier of two, processor s": busier,
-                    "speed-up by processor time": one["processor"] / busier,
-                    "same file": sha256_of(folder / "out.parquet") == single,
-                }
-            )
+            for shards in (None, 5_000 if quick else _SHARD):
+                results.append({"plan": name, "rows": rows, **_one_and_two(folder, source, made, shards)})
     return results
+
+
+def _one_and_two(folder: Path, source: Path, made: Path, shards: int | None) -> dict[str, Any]:
+    """A release by one process and by two, into one file or into shards."""
+    out, how = folder / ("out.parquet" if shards is None else "shards"), {"ids": "id", "shards": shards}
+    one = alone(source, made, out, **how)
+    single = sha256_of(out)
+    two = alone(source, made, out, workers=2, **how)
+    busier = max(two["own processor"], two["processor"] - two["own processor"])
+    return {
+        "into": "one file" if shards is None else "shards",
+        "one process, s": one["seconds"],
+        "two processes, s": two["seconds"],
+        "speed-up by the clock": one["seconds"] / two["seconds"],
+        "one process, processor s": one["processor"],
+        "busier of two, processor s": busier,
+        "speed-up by processor time": one["processor"] / busier,
+        "same files": sha256_of(out) == single,
+    }
 
 
 def measure_ray(

@@ -16,8 +16,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from lowtide.extras import ARROW
-
 
 def peak_megabytes() -> float:
     """The most memory this process has held."""
@@ -70,11 +68,7 @@ def alone(source: Path, made: Path | None, target: Path, **how: Any) -> dict[str
         shutil.rmtree(target)
     asked = json.dumps([str(source), None if made is None else str(made), str(target), how])
     done = subprocess.run(  # noqa: S603 - this file
-        [sys.executable, "-W", "ignore", __file__, asked],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**ARROW, **os.environ},  # as the command line has it
+        [sys.executable, "-W", "ignore", __file__, asked], check=True, stdout=subprocess.PIPE, text=True
     )
     found: dict[str, float] = json.loads(done.stdout)
     return found

@@ -1,6 +1,5 @@
 """The program `lowtide`, also as `python -m lowtide`. Ctrl-C ends it with one line, also while modules are imported."""
 
-import os
 import sys
 
 
@@ -8,9 +7,6 @@ def run() -> None:
     """Run the program."""
     try:
         from lowtide.cli.endings import watched  # noqa: PLC0415 - what takes time is imported under watch
-        from lowtide.extras import ARROW  # noqa: PLC0415 - as above
-
-        os.environ.update(ARROW | os.environ)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         raise SystemExit(130) from None

@@ -20,9 +20,6 @@ TORCH = (
     "PyTorch's own page says for CPUs"
 )
 
-ARROW = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
-"""Variables that Arrow reads when it is imported: its own pools keep some 40 MB more than batches of a table need."""
-
 
 def has_torch() -> bool:
     """Whether networks can be trained here."""

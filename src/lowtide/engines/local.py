@@ -21,7 +21,6 @@ from lowtide.disclose.noise import KeyedNoise
 from lowtide.disclose.parted import Plain
 from lowtide.engines.working import Task, Worker
 from lowtide.errors import LowtideError
-from lowtide.extras import ARROW
 
 _TRIES = 2  # of a part whose process dies
 
@@ -259,6 +258,6 @@ def _start(work: Path) -> subprocess.Popen[str]:
         stderr=subprocess.DEVNULL,  # where a library may quote data
         text=True,
         encoding="utf-8",
-        env={**ARROW, **os.environ, **threads, "PYTHONPATH": path},
+        env={**os.environ, **threads, "PYTHONPATH": path},
         start_new_session=True,  # Ctrl-C is for this process, which ends the others
     )

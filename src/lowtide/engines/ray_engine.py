@@ -29,7 +29,6 @@ from lowtide.disclose.noise import KeyedNoise
 from lowtide.disclose.parted import Plain
 from lowtide.engines.working import Task, Worker, fault
 from lowtide.errors import LowtideError
-from lowtide.extras import ARROW
 from lowtide.files import PRIVATE, write_whole
 
 _KEY = "key"  # in the folder of the job, while it runs
@@ -99,7 +98,7 @@ class RayEngine:
     def _connect(self, ray: Any) -> None:
         if self._address is not None:
             _check_answers(self._address)
-        variables = {**ARROW, **dict.fromkeys(_THREADS, "1"), "RAY_USAGE_STATS_ENABLED": "0"}
+        variables = {**dict.fromkeys(_THREADS, "1"), "RAY_USAGE_STATS_ENABLED": "0"}
         try:
             if self._address is not None:
                 ray.init(self._address, log_to_driver=False, logging_level=_ERRORS, runtime_env={"env_vars": variables})

@@ -27,7 +27,7 @@ from lowtide.remote import RemotePath
 
 ENGINES = ("local", "ray")
 _WHERE = ("laid_out", "file", "source")  # of a part: where it is read, and not what it is
-PART_ROWS = 131_072  # of a part that becomes a piece of one file: two batches
+PART_ROWS = 131_072  # of a part that becomes a piece of one file: four batches
 
 
 @dataclass(frozen=True)

@@ -198,7 +198,7 @@ def _fits(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
     return True
 
 
-BATCH_ROWS = 65536
+BATCH_ROWS = formats.DECODED
 
 
 def read(path: AnyPlace, *, types: Mapping[str, str] | None = None, encoding: str = "utf-8") -> pa.Table:
