@@ -29,12 +29,12 @@ _SECRET = "sex"
 _SAMPLE = 600  # rows that the plans are made from
 _HIDDEN = ("age", "hours", "wage")
 PLANS = ("redact", "noise", "redraw")
-SIZES = (10_000, 100_000, 1_000_000, 10_000_000)  # the second is more than a batch of 65,536 rows
+SIZES = (10_000, 100_000, 1_000_000, 10_000_000)  # the second is more than a batch of 32,768 rows
 QUICK = (2_000, 20_000)
 _PARALLEL = {"redact": (1_000_000, 10_000_000), "noise": (1_000_000, 10_000_000), "redraw": (1_000_000,)}
 _RAY = {"redact": (1_000_000, 10_000_000), "noise": (1_000_000, 10_000_000), "redraw": (1_000_000,)}
 _SHARD = 250_000  # rows, where shards are compared
-_ONCE = 1_000_000  # rows; more are released once
+_RUNS = 3  # of which the fastest counts
 
 
 def make_plan(folder: Path, name: str, seed: int) -> Path:
@@ -138,7 +138,7 @@ def _one_and_two(folder: Path, source: Path, made: Path, shards: int | None) -> 
 def measure_ray(
     folder: Path, seed: int, *, quick: bool, most: int, plans: Sequence[str] = PLANS
 ) -> list[dict[str, Any]]:
-    """Two workers of Ray against two processes, on shards, by the clock; of three runs of each, the fastest.
+    """Two workers of Ray against two processes, on shards, by the clock.
 
     The cluster is started before, and its start timed. So is its first release, of few rows, in which its processes
     import what they need; they live on. The second local process is started for every release.
@@ -151,7 +151,7 @@ def measure_ray(
         for name in plans:
             for rows in (n for n in (QUICK if quick else _RAY[name]) if n <= most):
                 source, made = file_of(folder, rows, seed), make_plan(folder, name, seed)
-                runs = [_local_and_ray(folder, source, made, shard) for _ in range(1 if rows > _ONCE else 3)]
+                runs = [_local_and_ray(folder, source, made, shard) for _ in range(_RUNS)]
                 local, ray = (min(run[who] for run in runs) for who in (0, 1))
                 results.append(
                     {
