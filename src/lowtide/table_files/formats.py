@@ -294,7 +294,7 @@ def read_columnar(path: Place, name: Name, *, rows: int) -> Iterator[pa.Table]:
     with readable(path, name):
         if name == "parquet":
             with open_parquet(path) as file:
-                # By one thread: several take a fifth more of the processor, and of the memory, to be hardly faster.
+                # By one thread: several take more of the processor and of the memory, and are hardly faster.
                 yield from plain_tables(file.iter_batches(min(rows, DECODED), use_threads=False), path)
         else:
             with _open_arrow(path) as reader:
