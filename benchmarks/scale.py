@@ -71,7 +71,7 @@ def figure(found: Mapping[str, Any], path: Path) -> None:
         memory.semilogx(at, [run["peak"] for run in one["runs"]], "o-", label=label)
     time.set(xlabel="rows, or images", ylabel="seconds of the processor", title="time of a release")
     memory.set(xlabel="rows, or images", ylabel="MB", title="peak memory of a release")
-    memory.set_ylim(bottom=0)
+    memory.set_ylim(0, 1.1 * memory.get_ylim()[1])
     for columns in more:
         for one in found["columns"]:
             at, took = ([run[what] for run in one["runs"]] for what in ("columns", "processor"))
@@ -79,8 +79,10 @@ def figure(found: Mapping[str, Any], path: Path) -> None:
         columns.set(xlabel="columns", ylabel="seconds of the processor", title="time by columns")
     for axes in (time, memory, *more):
         axes.grid(alpha=0.3)
+        # Over columns a release is far below the rest, and there is room in between.
+        place: dict[str, Any] = {"loc": "center", "bbox_to_anchor": (0.5, 0.42), "ncols": 2} if axes in more else {}
         if axes.get_legend_handles_labels()[0]:
-            axes.legend(frameon=False, loc="lower right", fontsize="small")
+            axes.legend(frameon=False, fontsize="small", **place)
     canvas.savefig(path)
 
 
