@@ -175,10 +175,10 @@ class RayEngine:
 @contextlib.contextmanager
 def _settings(context: Any, ours: Mapping[str, Any]) -> Iterator[None]:
     """Settings of Ray Data until the block ends, which a program that uses Ray Data itself has otherwise."""
-    theirs = {name: getattr(context, name) for name in ours}
+    theirs = {name: getattr(context, name) for name in ours if hasattr(context, name)}
     try:
-        for name, value in ours.items():
-            setattr(context, name, value)
+        for name in theirs:
+            setattr(context, name, ours[name])
         yield
     finally:
         for name, value in theirs.items():
