@@ -1,8 +1,10 @@
 """Tables at URLs, released in one process or in parts: the same bytes as from the path, and nothing of them is left."""
 
+import contextlib
 import json
 import tempfile
 import zipfile
+from pathlib import Path
 
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
@@ -41,6 +43,13 @@ def own_temporary(tmp_path, monkeypatch):
     return place
 
 
+def open_files():
+    """What this process has open, also files without a name; nothing where the system does not say."""
+    for handle in Path("/proc/self/fd").glob("*"):
+        with contextlib.suppress(OSError):  # the folder itself
+            yield str(handle.readlink())
+
+
 @pytest.mark.parametrize(("kind", "ranges"), [("csv", True), ("parquet", True), ("parquet", False)])
 def test_every_way_to_release_gives_the_same_bytes(kind, ranges, visits, plans, serve, tmp_path, own_temporary):
     near = release(visits / kind, plans["redraw"], tmp_path / "near.csv", ids="id", progress=False)
@@ -56,6 +65,7 @@ def test_every_way_to_release_gives_the_same_bytes(kind, ranges, visits, plans, 
     release(visits / kind, plans["redraw"], tmp_path / "near", **how)
     assert sha256_of(out) == sha256_of(tmp_path / "near")
     assert list(own_temporary.iterdir()) == []
+    assert not [path for path in open_files() if path.startswith(str(own_temporary))]
 
 
 def test_memory_and_archives(visits, plans, tmp_path):

@@ -21,6 +21,7 @@ from lowtide.disclose.noise import KeyedNoise
 from lowtide.disclose.parted import Plain
 from lowtide.engines.working import Task, Worker
 from lowtide.errors import LowtideError
+from lowtide.places import private_copies
 
 _TRIES = 2  # of a part whose process dies
 
@@ -210,22 +211,26 @@ class _Other(threading.Thread):
 
     def run(self) -> None:
         try:
-            # It takes a part when it has started: until then others may have done them all.
-            while self._ready() and (part := self._todo.take()) is not None:
-                self.busy = True
-                answer = self._process.ask({"task": self._task, "part": part})
-                if answer is None:
-                    if self._process.ended:
-                        return
-                    self._lost(part)
-                    continue
-                if "error" in answer:
-                    raise LowtideError(answer["error"])
-                self._found.put(answer)
-                self._todo.done(part)
-                self.busy = False
+            with private_copies():  # of files at URLs, which this thread may have to read to cut them into parts
+                self._hand_out()
         except BaseException as error:
             self._found.put(error)
+
+    def _hand_out(self) -> None:
+        # It takes a part when it has started: until then others may have done them all.
+        while self._ready() and (part := self._todo.take()) is not None:
+            self.busy = True
+            answer = self._process.ask({"task": self._task, "part": part})
+            if answer is None:
+                if self._process.ended:
+                    return
+                self._lost(part)
+                continue
+            if "error" in answer:
+                raise LowtideError(answer["error"])
+            self._found.put(answer)
+            self._todo.done(part)
+            self.busy = False
 
     def _ready(self) -> bool:
         """Start the process, if there is none, and wait until it has loaded the plan and knows the key."""
