@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import threading
+import warnings
 from pathlib import Path
 
 import pytest
@@ -94,7 +95,10 @@ def test_ray_releases_the_same_values_though_a_process_is_killed(cluster, plans,
 def test_settings_of_ray_data_are_given_back(cluster, plans, file, tmp_path):
     context = pytest.importorskip("ray.data").DataContext.get_current()
     before = context.enable_progress_bars, context.op_resource_reservation_enabled
-    release(file, plans["redact"], tmp_path / "shared.parquet", ids="id", workers=2, engine="ray", progress=False)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        release(file, plans["redact"], tmp_path / "shared.parquet", ids="id", workers=2, engine="ray", progress=False)
+    assert not [str(one.message) for one in caught if "deprecated" in str(one.message)]  # a user would read it
     assert (context.enable_progress_bars, context.op_resource_reservation_enabled) == before
 
 

@@ -33,7 +33,6 @@ from lowtide.files import PRIVATE, write_whole
 
 _KEY = "key"  # in the folder of the job, while it runs
 _SECONDS = 5.0  # to wait for a cluster to answer
-_TRIES = 3  # of a part whose process dies
 _ERRORS = logging.ERROR
 _DATA = {
     "enable_progress_bars": False,
@@ -157,7 +156,6 @@ class RayEngine:
                     batch_format="pyarrow",
                     num_cpus=1,
                     concurrency=self._workers,
-                    max_retries=_TRIES - 1,
                 )
                 for row in found.iter_rows():
                     answer = json.loads(row["found"])
