@@ -69,7 +69,7 @@ def join_parquet(shards: Sequence[Path], out: IO[bytes]) -> bool:
 
 
 def _copy(file: IO[bytes], out: IO[bytes], length: int) -> None:
-    """Copy so many bytes from where a file stands; by the system where it can, which takes a tenth of the time."""
+    """Copy so many bytes from where a file stands; by the system where it can, which is faster."""
     out.flush()
     with contextlib.suppress(AttributeError, OSError):  # elsewhere than on Linux, and on some file systems
         while copied := os.copy_file_range(file.fileno(), out.fileno(), length):
